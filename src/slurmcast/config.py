@@ -1,0 +1,222 @@
+"""The configuration file: TOML to frozen dataclasses. Every error names file, key, value and what is allowed."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+T = TypeVar("T")
+
+DEFAULT_PATH = Path("/etc/slurmcast/slurmcast.toml")
+
+
+class ConfigError(Exception):
+    """The configuration can't be used; the message says which file and key, and what would be allowed."""
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Where things lie. One folder per owner: see docs/security.md."""
+
+    run_dir: Path = Path("/run/slurmcast")
+    state_dir: Path = Path("/var/lib/slurmcast")
+    agent_state_dir: Path = Path("/var/lib/slurmcast-agent")
+
+    @property
+    def spool(self) -> Path:
+        return self.run_dir / "spool"
+
+    @property
+    def lease(self) -> Path:
+        return self.run_dir / "lease"
+
+    @property
+    def socket(self) -> Path:
+        return self.run_dir / "slurmcastd.sock"
+
+    @property
+    def store(self) -> Path:
+        return self.state_dir / "store.db"
+
+    @property
+    def models(self) -> Path:
+        return self.state_dir / "models"
+
+    @property
+    def rejected(self) -> Path:
+        return self.state_dir / "rejected"
+
+    @property
+    def journal(self) -> Path:
+        return self.agent_state_dir / "journal.jsonl"
+
+
+@dataclass(frozen=True)
+class DaemonConfig:
+    """``[daemon]``: what slurmcastd serves and to whom."""
+
+    operators: tuple[str, ...] = ("root", "slurmcast-agent")
+    """User names that see every job and may set kappa."""
+    agent_user: str = "slurmcast-agent"
+    listen: str = ""
+    """``host:port`` of the munge-authenticated door for login nodes; empty: closed."""
+    read_sources: bool = False
+    """Read the submitter's Python files from disk (design principle 13); off: only the script itself."""
+    keep_scripts: bool = False
+    munge_socket: str = ""
+    spool_expiry_s: int = 86400
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class ClientConfig:
+    """``[client]``: how the commands reach the daemon where its socket isn't on this host."""
+
+    server: str = ""
+    """``host:port`` of the daemon's munge-authenticated door."""
+    munge_socket: str = ""
+    timeout_s: float = 10.0
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """``[encoder]``: which model turns code into vectors."""
+
+    kind: Literal["minilm"] = "minilm"
+
+
+@dataclass(frozen=True)
+class ProbeConfig:
+    """``[probe]``: which probe estimates from the vectors, and what a job costs before any is trained."""
+
+    kind: Literal["paper", "log", "log+numbers", "size+ratio"] = "size+ratio"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class PartitionConfig:
+    """One ``[[partition]]`` that slurmcast manages; what is not said here is read from Slurm."""
+
+    name: str
+    gpu_type: str = ""
+    gpu_memory_gb: float | None = None
+    prior_power_w: float | None = None
+    """Mean power of one busy GPU, for estimates before a probe is trained."""
+    idle_power_w: float | None = None
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """``[agent]``: how often, how much, and by which means the agent changes the queue."""
+
+    mode: Literal["on", "shadow", "off"] = "on"
+    period_s: float = 30.0
+    grace_s: int = 8
+    lease_s: int = 90
+    policy: Literal["value"] = "value"
+    kappa: float = 1e-4
+    priority_mode: Literal["site_factor", "pin"] = "site_factor"
+    band: int = 10000
+    hysteresis: int = 4
+    """How many rank steps a job may drift before its site factor is sent again."""
+    max_updates: int = 200
+    max_readback: int = 20
+    allow_higher_billing: bool = False
+    no_grace_partitions: tuple[str, ...] = ()
+    no_grace_qos: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Config:
+    """All of the configuration file."""
+
+    cluster: str = "cluster"
+    paths: Paths = field(default_factory=Paths)
+    daemon: DaemonConfig = field(default_factory=DaemonConfig)
+    client: ClientConfig = field(default_factory=ClientConfig)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    probe: ProbeConfig = field(default_factory=ProbeConfig)
+    agent: AgentConfig = field(default_factory=AgentConfig)
+    partition: tuple[PartitionConfig, ...] = ()
+
+
+def load(path: Path | None = None) -> Config:
+    """Read the configuration.
+
+    ``path`` None: ``$SLURMCAST_CONFIG``, else /etc/slurmcast/slurmcast.toml, else (no such file) the defaults.
+    Raises :class:`ConfigError`.
+    """
+    named = path is not None or "SLURMCAST_CONFIG" in os.environ
+    path = path or Path(os.environ.get("SLURMCAST_CONFIG", DEFAULT_PATH))
+    try:
+        with path.open("rb") as file:
+            table = tomllib.load(file)
+    except FileNotFoundError:
+        if named:
+            raise ConfigError(f"{path}: no such file; create it or unset SLURMCAST_CONFIG") from None
+        return Config()
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return parse(table, str(path))
+
+
+def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
+    """Turn a TOML table into a :class:`Config`; raises :class:`ConfigError`."""
+    config = _build(Config, table, origin, "")
+    for key, low in (("period_s", 0.1), ("grace_s", 0), ("lease_s", 1), ("band", 1), ("max_updates", 1)):
+        value = getattr(config.agent, key)
+        if value < low:
+            raise ConfigError(f"{origin}: agent.{key} = {value}: must be at least {low}")
+    if config.agent.kappa < 0:
+        raise ConfigError(f"{origin}: agent.kappa = {config.agent.kappa}: must not be negative")
+    names = [part.name for part in config.partition]
+    if len(set(names)) != len(names):
+        raise ConfigError(f"{origin}: [[partition]] names a partition twice: {', '.join(names)}")
+    return config
+
+
+def _build(cls: type[T], table: dict[str, Any], origin: str, prefix: str) -> T:
+    hints = typing.get_type_hints(cls)
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    for key in table:
+        if key not in fields:
+            raise ConfigError(f"{origin}: unknown key {prefix}{key}; allowed: {', '.join(sorted(fields))}")
+    for name, f in fields.items():
+        required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        if required and name not in table:
+            raise ConfigError(f"{origin}: {prefix}{name} is missing")
+    return cls(**{key: _value(hints[key], value, origin, prefix + key) for key, value in table.items()})
+
+
+def _value(hint: Any, value: Any, origin: str, key: str) -> Any:
+    """``value`` as type ``hint``, or a ConfigError that says what is allowed."""
+    if get_origin(hint) in (types.UnionType, typing.Union):
+        hint = next(arg for arg in get_args(hint) if arg is not type(None))
+    if get_origin(hint) is tuple:
+        item = get_args(hint)[0]
+        if isinstance(value, list):
+            return tuple(_value(item, v, origin, f"{key}[{n}]") for n, v in enumerate(value))
+        raise ConfigError(f"{origin}: {key} = {value!r}: must be a list")
+    if get_origin(hint) is Literal:
+        if value in get_args(hint):
+            return value
+        raise ConfigError(f"{origin}: {key} = {value!r}: must be one of {', '.join(map(repr, get_args(hint)))}")
+    if dataclasses.is_dataclass(hint):
+        if isinstance(value, dict):
+            return _build(hint, value, origin, key + ".")  # type: ignore[arg-type]
+        raise ConfigError(f"{origin}: {key} = {value!r}: must be a table")
+    if hint is Path and isinstance(value, str):
+        if not Path(value).is_absolute():
+            raise ConfigError(f"{origin}: {key} = {value!r}: must be an absolute path")
+        return Path(value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, hint) and not (hint is not bool and isinstance(value, bool)):
+        return value
+    raise ConfigError(f"{origin}: {key} = {value!r}: must be {hint.__name__}")
