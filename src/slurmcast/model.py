@@ -199,6 +199,47 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """What the script reader made of a submission."""
+
+    key: str
+    """sha256 over script, sources, arguments, chosen environment and request (design principle 9)."""
+    text: str
+    """What the encoder reads: the script and the sources that it launches."""
+    numbers: dict[str, float]
+    """Numbers that decide the work: epochs, batch_size, steps, nodes, gpus, time_limit_s, ..."""
+    gpus: GpuRequest | None = None
+    gpus_total: int = 0
+    partitions: tuple[str, ...] = ()
+    """The partitions that script and request name; empty where none is named."""
+    time_limit_s: int | None = None
+    sources: tuple[str, ...] = ()
+    """Paths of the launched source files whose text was read."""
+    missing_sources: tuple[str, ...] = ()
+    """Launched source files that could not or may not be read, as ``path: reason``."""
+    opted_out: bool = False
+    opted_in: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the agent decided about a job, for ``explain`` and the history."""
+
+    job_id: int
+    submit_time: int
+    at: float
+    partition: str
+    reason: str
+    rank: int | None = None
+    site_factor: int | None = None
+    priority: int | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    values: tuple[Value, ...] = ()
+    changed: bool = False
+    """Whether Slurm was asked for a change; False where the job is only ranked or left alone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How one run of a job ended, from Slurm's accounting; energy from the meter, None where not measured."""
 
