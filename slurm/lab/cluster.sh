@@ -105,8 +105,11 @@ C
 
 up() {
   local sql=(mariadb --no-defaults -uroot -S /run/mysqld/mysqld.sock)
+  mkdir -p $LOG
+  systemd-sysusers "$PROJECT_DIR/systemd/sysusers.d/slurmcast.conf" 2> $LOG/sysusers.log
   mkdir -p /run/munge /run/mysqld /run/slurm /var/lib/slurm/ctld
   write_conf
+  bash "$LAB_DIR/slurmcast.sh" install
   chown munge: /run/munge
   chown mysql: /run/mysqld
   chown -R slurm: /run/slurm /var/lib/slurm /var/spool/slurmd $LOG

@@ -1,71 +1,36 @@
 #!/bin/bash
-# Make the lab's root: Debian 13 with Slurm 26.05 (from Debian forky), MariaDB, munge, the lab's users, and a pyslurm
-# wheel for PYTHON that is built against that Slurm. Debian and PyPI packages only; the host needs debootstrap and gcc.
-# usage: setup.sh [PYTHON]           cached in $SLURMCAST_CACHE (default /var/cache/slurmcast); does nothing when done
+# Everything that a checkout needs, from a fresh Debian 12 or 13 machine: .venv with slurmcast and its tools, the lab's root,
+# and pyslurm built against the Slurm in it.  Does only what is missing.     usage: setup.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-PYTHON=${1:-python3}
 PYSLURM=25.11.2
+VENV=$PROJECT_DIR/.venv
 [ "$(id -u)" = 0 ] || die "must run as root (it makes a chroot with debootstrap)"
-mkdir -p "$CACHE_DIR" "$WHEELS"
-exec 9> "$CACHE_DIR/setup.lock"
-flock -w 900 9 || die "another setup has held $CACHE_DIR/setup.lock for 15 minutes"
 
-say() { echo "[lab setup ${SECONDS}s] $*"; }
-in_root() {
-  timeout 600 chroot "$BUILD" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
-    DEBIAN_FRONTEND=noninteractive "$@"
-}
-# Run a step with its output in a log that is shown when the step fails.
-logged() {
-  local log=$CACHE_DIR/setup.$1.log; shift
-  "$@" > "$log" 2>&1 || { tail -n 40 "$log" >&2; die "failed: $* (whole log: $log)"; }
+host_packages() {
+  local missing=()
+  python3 -c 'import ensurepip, venv' 2> /dev/null || missing+=(python3-venv)
+  python3 -c 'import sysconfig, pathlib, sys; sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())' ||
+    missing+=(python3-dev)
+  command -v gcc > /dev/null || missing+=(gcc libc6-dev)
+  command -v debootstrap > /dev/null || missing+=(debootstrap)
+  [ ${#missing[@]} -gt 0 ] || return 0
+  logged apt-update timeout 600 apt-get update -qq
+  logged apt-install timeout 600 apt-get install -y -qq --no-install-recommends "${missing[@]}"
 }
 
-make_root() {
-  local mirror
-  mirror=$(awk '/^URIs:/ {print $2; exit} /^deb / {for (i = 2; i <= NF; i++) if ($i ~ /^http/) {print $i; exit}}' \
-    /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null || true)
-  mirror=${mirror:-http://deb.debian.org/debian}
-  if ! command -v debootstrap > /dev/null; then
-    logged apt-update timeout 600 apt-get update -qq
-    logged apt-install timeout 600 apt-get install -y -qq --no-install-recommends debootstrap
-  fi
-  BUILD=$(mktemp -d "$CACHE_DIR/building.XXXXXX")
-  trap 'umount -R "$BUILD"/{proc,dev} 2> /dev/null; rm -rf --one-file-system "$BUILD"' EXIT
-  chmod 755 "$BUILD"
-  logged debootstrap timeout 600 debootstrap --variant=minbase trixie "$BUILD" "$mirror"
-  say "Debian 13 root"
-  printf '#!/bin/sh\nexit 101\n' > "$BUILD/usr/sbin/policy-rc.d" # no service may start in the chroot
-  chmod +x "$BUILD/usr/sbin/policy-rc.d"
-  cp /etc/resolv.conf /etc/hosts "$BUILD/etc/"
-  cp -r /etc/apt/apt.conf.d/*proxy* "$BUILD/etc/apt/apt.conf.d/" 2> /dev/null || true
-  echo "deb $mirror forky main" > "$BUILD/etc/apt/sources.list.d/forky.list"
-  printf '%s\n' 'Package: *' 'Pin: release n=forky' 'Pin-Priority: 50' '' \
-    'Package: src:slurm-wlm src:hwloc' 'Pin: release n=forky' 'Pin-Priority: 600' > "$BUILD/etc/apt/preferences.d/forky"
-  logged root-update in_root apt-get -o Acquire::Check-Valid-Until=false update -qq
-  # The libraries in the last line serve the host's Python, which the lab mounts: its modules need them.
-  logged root-install in_root apt-get install -y -qq --no-install-recommends slurmctld slurmd slurmdbd slurm-client \
-    slurm-wlm-basic-plugins slurm-wlm-mysql-plugin libslurm-dev munge mariadb-server faketime acl procps iproute2 make git \
-    lua5.1 lua5.4 ca-certificates \
-    libssl3t64 libffi8 libsqlite3-0 libbz2-1.0 liblzma5 libreadline8t64 libncursesw6 libexpat1 zlib1g libgomp1 libstdc++6
-  in_root apt-get clean > /dev/null
-  say "$(in_root slurmctld -V)"
-  for user in alice bob; do in_root useradd --create-home --shell /bin/bash "$user"; done
-  for user in slurmcast slurmcast-agent; do in_root useradd --system --home-dir /var/lib/$user --create-home "$user"; done
-  # Filled once here, so that a cluster starts with an empty but ready database.
-  logged mariadb in_root mariadb-install-db --no-defaults --user=mysql --datadir=/var/lib/slurm-mysql \
-    --auth-root-authentication-method=socket --skip-test-db
-  mv "$BUILD" "$ROOT"
-  trap - EXIT
-  rm -rf --one-file-system "$CACHE_DIR"/building.* # what an interrupted setup left
+make_venv() {
+  [ -x "$VENV/bin/python" ] || logged venv python3 -m venv "$VENV"
+  # This torch is named exactly: a CPU build of it may lie on disk (PIP_FIND_LINKS), a newer one would be fetched with CUDA.
+  logged pip timeout 900 "$VENV/bin/pip" install -q torch==2.13.0 -e "$PROJECT_DIR[encoder,train,dev]"
+  say ".venv"
 }
 
 # PyPI's pyslurm 25.11 wants headers that say 25.11: show it a copy of 26.05's that does, and the compatibility layer that
 # 26.05's own headers have. See docs/lab.md.
 make_wheel() {
   local include version
-  version=$("$PYTHON" -c 'import sys; print(f"cp{sys.version_info[0]}{sys.version_info[1]}")')
+  version=$("$VENV/bin/python" -c 'import sys; print(f"cp{sys.version_info[0]}{sys.version_info[1]}")')
   compgen -G "$WHEELS/pyslurm-$PYSLURM-$version-*.whl" > /dev/null && return
   include=$(mktemp -d)
   cp -r "$ROOT/usr/include/slurm" "$include/"
@@ -76,10 +41,19 @@ make_wheel() {
     LDFLAGS="-Wl,-rpath,/usr/lib/x86_64-linux-gnu/slurm-wlm -Wl,--allow-shlib-undefined" \
     CFLAGS="-O0 -g0 -w -DSLURM_BACKWARD_COMPAT -Dslurm_free_ctl_conf=slurm_free_conf \
 -DESLURM_ERROR_ON_DESC_TO_RECORD_COPY=2007"
-  logged pyslurm timeout 600 "$PYTHON" -m pip wheel -q --no-deps --no-binary pyslurm -w "$WHEELS" "pyslurm==$PYSLURM"
+  logged pyslurm timeout 600 "$VENV/bin/python" -m pip wheel -q --no-deps --no-binary pyslurm -w "$WHEELS" "pyslurm==$PYSLURM"
   rm -rf "$include"
   say "pyslurm $PYSLURM wheel for $version"
 }
 
-[ -d "$ROOT" ] || make_root
-make_wheel
+mkdir -p "$CACHE_DIR" "$WHEELS"
+READY=$VENV/.ready-$(cat "$PROJECT_DIR/pyproject.toml" "$LAB_DIR/setup.sh" | sha256sum | cut -c1-12)
+if [ ! -d "$ROOT" ] || [ ! -e "$READY" ]; then
+  host_packages
+  bash "$LAB_DIR/root.sh" &
+  make_venv
+  wait %1 || die "the root could not be made, see above"
+  make_wheel
+  logged pip-pyslurm "$VENV/bin/pip" install -q --no-deps --no-index --find-links "$WHEELS" "pyslurm==$PYSLURM"
+  touch "$READY"
+fi

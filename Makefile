@@ -1,0 +1,37 @@
+# From a fresh Debian 12 or 13 machine, as root. Slow set-up is cached in $SLURMCAST_CACHE (default /var/cache/slurmcast).
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+LAB := slurm/lab/lab
+BIN := .venv/bin
+PYTEST_ARGS ?=
+
+.PHONY: help setup demo test lint lab unit bench clean
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## .venv, the lab's root with Slurm 26.05, pyslurm: only what is missing
+	@slurm/lab/setup.sh
+
+demo: setup ## the main job on a real Slurm, measured against the same cluster without slurmcast
+	@demo/run
+
+test: setup lint ## everything: lint, format, types, unit tests and tests in the real Slurm
+	@LAB_QUIET=1 $(LAB) $(BIN)/pytest $(PYTEST_ARGS)
+
+unit: setup ## the fast tests only
+	@LAB_CLUSTER=0 $(LAB) $(BIN)/pytest tests/unit $(PYTEST_ARGS)
+
+lint: setup ## ruff, format, mypy
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+lab: setup ## a shell in a fresh Slurm cluster with slurmcast
+	@$(LAB)
+
+BENCHES := $(patsubst benchmarks/%.py,bench-%,$(wildcard benchmarks/*.py))
+.PHONY: $(BENCHES)
+bench: $(BENCHES) ## all benchmarks; each alone as make bench-NAME; the last line of each is JSON
+$(BENCHES): bench-%: setup
+	@LAB_QUIET=1 $(LAB) $(BIN)/python benchmarks/$*.py
+
+clean: ## remove .venv (the cache outside the tree stays)
+	rm -rf .venv
