@@ -1,0 +1,178 @@
+"""The commands, thin: parse, call, print. Tables for people, ``--json`` for programs; errors say what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from slurmcast import __version__, config, show
+from slurmcast.client import Client, ClientError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+class Failure(click.ClickException):
+    """Something could not be done (exit 1); wrong usage is click's own exit 2."""
+
+    exit_code = 1
+
+
+def guarded(command: F) -> F:
+    """Let expected errors end a command with one line on stderr instead of a traceback."""
+
+    @wraps(command)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except (ClientError, config.ConfigError) as error:
+            raise Failure(str(error)) from None
+
+    return inner  # type: ignore[return-value]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Configuration file.")
+@click.pass_context
+@guarded
+def main(context: click.Context, config_path: Path | None) -> None:
+    """Foresight for Slurm GPU clusters: how long a job will run, what it will use, why it waits."""
+    context.obj = config.load(config_path)
+
+
+def emit(value: Any, as_json: bool, table: Callable[[Any], None]) -> None:
+    if as_json:
+        click.echo(json.dumps(value, indent=2))
+    else:
+        table(value)
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@as_json
+@click.pass_obj
+@guarded
+def predict(cfg: config.Config, file: Path, arguments: tuple[str, ...], as_json: bool) -> None:
+    """How long would FILE (a batch script, with its ARGUMENTS) run on each partition, and what would it use?"""
+    body = {
+        # Latin-1 carries every byte through JSON; the daemon turns it back into the same bytes.
+        "script": file.read_bytes().decode("latin-1"),
+        "argv": [str(file), *arguments],
+        "environment": dict(os.environ),
+        "work_dir": str(Path.cwd()),
+    }
+    emit(Client(cfg).request("POST", "/v1/predict", body), as_json, show.prediction)
+
+
+@main.command()
+@click.argument("job_id", type=click.IntRange(min=1))
+@as_json
+@click.pass_obj
+@guarded
+def explain(cfg: config.Config, job_id: int, as_json: bool) -> None:
+    """Why does job JOB_ID wait, where will it run, and what is expected of it?"""
+    emit(Client(cfg).request("GET", f"/v1/explain/{job_id}"), as_json, show.explanation)
+
+
+@main.command()
+@as_json
+@click.pass_obj
+@guarded
+def queue(cfg: config.Config, as_json: bool) -> None:
+    """The pending jobs in slurmcast's order: one's own, or all for an operator."""
+    emit(Client(cfg).request("GET", "/v1/queue"), as_json, show.queue)
+
+
+@main.command()
+@click.argument("value", type=click.FloatRange(min=0), required=False)
+@as_json
+@click.pass_obj
+@guarded
+def kappa(cfg: config.Config, value: float | None, as_json: bool) -> None:
+    """Show kappa, the weight of energy against time in 1/(GPU s kWh), or set it to VALUE (operators; no restart)."""
+    client = Client(cfg)
+    if value is None:
+        answer = client.request("GET", "/v1/kappa")
+    else:
+        answer = client.request("PUT", "/v1/kappa", {"kappa": value})
+    emit(answer, as_json, show.kappa)
+
+
+@main.command()
+@as_json
+@click.pass_obj
+@guarded
+def doctor(cfg: config.Config, as_json: bool) -> None:
+    """Check hook, lease, spool, daemon, encoder, pyslurm, rights and priority plugin; say what to do."""
+    from slurmcast.codec import to_json
+    from slurmcast.doctor import examine
+
+    checks = examine(cfg)
+    emit([to_json(check) for check in checks], as_json, show.checks)
+    sys.exit(0 if all(check.ok for check in checks) else 1)
+
+
+@main.command()
+@as_json
+@click.pass_obj
+@guarded
+def release(cfg: config.Config, as_json: bool) -> None:
+    """Give every pending job back what it had before slurmcast touched it. Needs only the journal and scontrol."""
+    from slurmcast.agent.release import release as give_back
+    from slurmcast.codec import to_json
+
+    results = give_back(cfg.paths.journal)
+    emit([to_json(result) for result in results], as_json, show.released)
+    sys.exit(0 if all(result.ok for result in results) else 1)
+
+
+@main.command()
+@click.pass_obj
+@guarded
+def serve(cfg: config.Config) -> None:
+    """Run slurmcastd: read the spool, estimate, answer."""
+    from slurmcast.daemon.service import serve as run
+
+    sys.exit(run(cfg))
+
+
+@main.command()
+@click.option("--once", is_flag=True, help="One cycle, then end.")
+@click.option("--dry-run", is_flag=True, help="Print the changes instead of making them.")
+@click.pass_obj
+@guarded
+def agent(cfg: config.Config, once: bool, dry_run: bool) -> None:
+    """Run slurmcast-agent: keep the pending queue in order."""
+    from slurmcast.agent.loop import run
+
+    sys.exit(run(cfg, once=once, dry_run=dry_run))
+
+
+@main.command()
+@click.option("--kind", help="The probe's kind; default: probe.kind of the configuration.")
+@as_json
+@click.pass_obj
+@guarded
+def train(cfg: config.Config, kind: str | None, as_json: bool) -> None:
+    """Train a probe on the finished jobs in the store; the daemon takes it over at once."""
+    from slurmcast.train import TrainError, train_from_store
+
+    try:
+        figures = train_from_store(cfg, kind)
+    except TrainError as error:
+        raise Failure(str(error)) from None
+    emit(figures, as_json, show.figures)
+
+
+if __name__ == "__main__":
+    main()

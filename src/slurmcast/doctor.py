@@ -1,0 +1,208 @@
+"""``slurmcast doctor``: is everything in place? Each check says what to do where it fails.
+
+Every check is a small function ``(config) -> Check``; the ones that ask Slurm use its own commands, so that the doctor
+also works where pyslurm doesn't.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from slurmcast.client import Client, ClientError
+from slurmcast.config import Config
+
+SLURM_CONF_DIR = Path("/etc/slurm")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the doctor's report; ``remedy`` says what to do where ``ok`` is False."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+class _Unanswered(Exception):
+    """A program gave no answer; the message says which and why."""
+
+
+@cache
+def _output(*command: str) -> str:
+    if shutil.which(command[0]) is None:
+        raise _Unanswered(f"{command[0]} is not on the PATH")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=15, check=False)
+    except subprocess.TimeoutExpired:
+        raise _Unanswered(f"{' '.join(command)} gave no answer within 15 s") from None
+    if done.returncode != 0:
+        raise _Unanswered(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def _slurm_setting(name: str) -> str:
+    match = re.search(rf"^{name}\s*= (.*)$", _output("scontrol", "show", "config"), re.MULTILINE)
+    return match[1].strip() if match else ""
+
+
+def check_slurm(_: Config) -> Check:
+    version = _slurm_setting("SLURM_VERSION")
+    return Check("slurmctld", bool(version), f"answers, Slurm {version}")
+
+
+def check_pyslurm(_: Config) -> Check:
+    # In a process of its own: importing pyslurm without a usable slurm.conf ends the process that does it.
+    code = "import pyslurm; pyslurm.Partitions.load(); print(pyslurm.__version__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    remedy = "install the pyslurm built for this Slurm release; see docs/installation.md"
+    if done.returncode != 0:
+        lines = (done.stderr.strip() or f"the process ended with {done.returncode}").splitlines()
+        return Check("pyslurm", False, lines[-1], remedy)
+    return Check(
+        "pyslurm", True, f"{done.stdout.strip()} loads partitions from Slurm {_slurm_setting('SLURM_VERSION')}"
+    )
+
+
+def check_hook(_: Config) -> Check:
+    remedy = "set JobSubmitPlugins=lua in slurm.conf and install job_submit.lua; see docs/hook.md"
+    if "lua" not in _slurm_setting("JobSubmitPlugins").split(","):
+        return Check("hook", False, "JobSubmitPlugins has no lua", remedy)
+    script = SLURM_CONF_DIR / "job_submit.lua"
+    try:
+        text = script.read_text(errors="replace")
+    except OSError as error:
+        return Check("hook", False, f"{script}: {error.strerror}", remedy)
+    if "slurmcast" not in text:
+        return Check("hook", False, f"{script} doesn't load slurmcast.lua", remedy)
+    return Check("hook", True, f"{script} loads slurmcast.lua")
+
+
+def check_priority(_: Config) -> Check:
+    plugin, foreign = _slurm_setting("PriorityType"), _slurm_setting("PrioritySiteFactorPlugin")
+    if plugin != "priority/multifactor":
+        return Check("priority", False, f"PriorityType is {plugin}", "set PriorityType=priority/multifactor")
+    if foreign not in ("", "(null)", "site_factor/none"):
+        return Check("priority", False, f"{foreign} sets site factors too", "unset PrioritySiteFactorPlugin")
+    return Check("priority", True, plugin)
+
+
+def check_partitions(config: Config) -> Check:
+    remedy = "list the GPU partitions as [[partition]] in the configuration, spelled as in slurm.conf"
+    known = set(_output("sinfo", "-h", "-o", "%R").split())
+    ours = [part.name for part in config.partition]
+    missing = [name for name in ours if name not in known]
+    if not ours or missing:
+        detail = f"Slurm has no partition {', '.join(missing)}" if missing else "no [[partition]] is configured"
+        return Check("partitions", False, detail, remedy)
+    return Check("partitions", True, ", ".join(ours))
+
+
+def check_operator(config: Config) -> Check:
+    user = config.daemon.agent_user
+    listed = _output("sacctmgr", "-n", "-P", "show", "user", user, "format=user,adminlevel").strip()
+    level = listed.partition("|")[2] or "no user of that name"
+    remedy = (
+        f"sacctmgr add user {user} account=ACCOUNT adminlevel=operator (or: modify user {user} set adminlevel=operator)"
+    )
+    return Check("operator", level in ("Operator", "Administrator"), f"{user}: {level}", remedy)
+
+
+def check_spool(config: Config) -> Check:
+    spool = config.paths.spool
+    remedy = "enable run-slurmcast-spool.mount and run systemd-tmpfiles --create slurmcast.conf"
+    try:
+        info = spool.stat()
+    except OSError as error:
+        return Check("spool", False, f"{spool}: {error.strerror}", remedy)
+    owner, group = pwd.getpwuid(info.st_uid).pw_name, grp.getgrgid(info.st_gid).gr_name
+    writer = re.sub(r"\(.*", "", _slurm_setting("SlurmUser"))
+    if owner != writer:
+        return Check("spool", False, f"{spool} belongs to {owner}, slurmctld runs as {writer}", remedy)
+    if stat.S_IMODE(info.st_mode) & 0o007:
+        return Check("spool", False, f"{spool} is open to everybody (mode {stat.S_IMODE(info.st_mode):o})", remedy)
+    if not os.path.ismount(spool):
+        return Check("spool", False, f"{spool} is no file system of its own and could fill /run", remedy)
+    space = os.statvfs(spool)
+    free = space.f_bavail / max(space.f_blocks, 1)
+    if free < 0.1 or (space.f_files and space.f_favail < 100):
+        return Check("spool", False, f"{spool} has {free:.0%} left", "is slurmcastd running and reading it?")
+    return Check("spool", True, f"{spool}: {owner}:{group}, {free:.0%} free")
+
+
+def check_lease(config: Config) -> Check:
+    remedy = "start slurmcast-agent; without a fresh lease jobs get no grace and nothing is changed"
+    try:
+        mode, until, grace = config.paths.lease.read_text().split()
+        left = int(until) - time.time()
+    except (OSError, ValueError) as error:
+        return Check("lease", False, f"{config.paths.lease}: {error}", remedy)
+    if left < 0:
+        return Check("lease", False, f"ran out {-left:.0f} s ago", remedy)
+    return Check("lease", True, f"mode {mode}, grace {grace} s, good for {left:.0f} s")
+
+
+def check_daemon(config: Config) -> Check:
+    try:
+        health = Client(config).request("GET", "/v1/health")
+    except ClientError as error:
+        return Check("daemon", False, str(error), "start slurmcastd")
+    return Check("daemon", True, f"version {health['version']}, {health['submissions']} submissions in the store")
+
+
+def check_encoder(config: Config) -> Check:
+    try:
+        encoder = Client(config).request("GET", "/v1/health").get("encoder")
+    except ClientError as error:
+        return Check("encoder", False, str(error), "start slurmcastd")
+    remedy = "pip install 'slurmcast[encoder]'; slurmcastd's log says what is wrong with the weights"
+    return Check("encoder", bool(encoder), str(encoder or "none: estimates come from the prior alone"), remedy)
+
+
+def check_model(config: Config) -> Check:
+    try:
+        model = Client(config).request("GET", "/v1/health").get("model")
+    except ClientError as error:
+        return Check("model", False, str(error), "start slurmcastd")
+    remedy = "run slurmcast train as slurmcast once jobs have finished; until then estimates come from the prior"
+    return Check("model", bool(model), str(model or "no probe is trained yet"), remedy)
+
+
+CHECKS: tuple[Callable[[Config], Check], ...] = (
+    check_slurm,
+    check_pyslurm,
+    check_hook,
+    check_priority,
+    check_partitions,
+    check_operator,
+    check_spool,
+    check_lease,
+    check_daemon,
+    check_encoder,
+    check_model,
+)
+
+
+def examine(config: Config) -> list[Check]:
+    """All checks, in the order in which a fault in one explains the next."""
+    _output.cache_clear()
+    found = []
+    for check in CHECKS:
+        try:
+            found.append(check(config))
+        except _Unanswered as error:
+            name = check.__name__.removeprefix("check_")
+            found.append(Check(name, False, str(error), "run the doctor where Slurm's commands reach slurmctld"))
+    return found

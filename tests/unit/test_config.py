@@ -1,0 +1,60 @@
+"""The configuration: every error names the key, the value and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slurmcast import config
+
+
+def test_defaults_without_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURMCAST_CONFIG", raising=False)
+    monkeypatch.setattr(config, "DEFAULT_PATH", Path("/nonexistent/slurmcast.toml"))
+    assert config.load() == config.Config()
+
+
+def test_reads_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "slurmcast.toml"
+    path.write_text('cluster = "lab"\n[agent]\nkappa = 1\n[[partition]]\nname = "a100"\ngpu_memory_gb = 40\n')
+    loaded = config.load(path)
+    assert loaded.cluster == "lab"
+    assert loaded.agent.kappa == 1.0
+    assert loaded.partition == (config.PartitionConfig("a100", gpu_memory_gb=40.0),)
+
+
+def test_the_shipped_files_load() -> None:
+    root = Path(__file__).parents[2]
+    for path in (root / "slurm/conf/slurmcast.toml", root / "slurm/lab/slurmcast.toml"):
+        assert [part.name for part in config.load(path).partition] == ["a100", "a6000"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1", ["unknown key x", "agent"]),
+        ('[agent]\nmode = "maybe"', ["agent.mode", "'maybe'", "'shadow'"]),
+        ('[agent]\nkappa = "a"', ["agent.kappa", "'a'", "float"]),
+        ("[agent]\nkappa = -1", ["agent.kappa", "-1", "negative"]),
+        ("[agent]\nmax_updates = true", ["agent.max_updates", "int"]),
+        ("[agent]\nperiod_s = 0", ["agent.period_s", "0.1"]),
+        ("[[partition]]\ngpu_type = 'a'", ["partition[0].name", "missing"]),
+        ("[[partition]]\nname='a'\n[[partition]]\nname='a'", ["twice", "a"]),
+        ("[paths]\nrun_dir = 'here'", ["paths.run_dir", "absolute"]),
+        ("daemon = 3", ["daemon", "table"]),
+        ("[daemon]\noperators = 'root'", ["daemon.operators", "list"]),
+        ("[agent", ["slurmcast.toml"]),
+    ],
+)
+def test_errors_say_what_is_allowed(tmp_path: Path, text: str, words: list[str]) -> None:
+    path = tmp_path / "slurmcast.toml"
+    path.write_text(text)
+    with pytest.raises(config.ConfigError) as error:
+        config.load(path)
+    assert all(word in str(error.value) for word in [str(path), *words]), error.value
+
+
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(config.ConfigError, match="no such file"):
+        config.load(tmp_path / "none.toml")
