@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def eventually(check: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
-    """The first true answer of ``check``, polled; fails with ``what`` and the services' logs after ``timeout`` seconds."""
+    """The first true answer of ``check``, polled; fails with ``what`` and the logs after ``timeout`` seconds."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         if answer := check():
