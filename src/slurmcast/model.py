@@ -81,7 +81,6 @@ class Job:
     gpus_total: int = 0
     """a_i as Slurm's requested TRES says (gres/gpu), 0 where it says nothing."""
     features: str = ""
-    node_list: str = ""
     required_nodes: str = ""
     excluded_nodes: str = ""
     reservation: str = ""
@@ -90,9 +89,12 @@ class Job:
     submit_line: str = ""
     is_array: bool = False
     het_job_id: int = 0
-    licenses: str = ""
     exclusive: bool = False
-    group_id: int = 0
+    groups: frozenset[str] = frozenset()
+    """Names of the submitter's groups, for a partition's AllowGroups."""
+    site_factor: int = 0
+    pinned: bool = False
+    """Whether the priority was set by hand: Slurm then shows no factors for it (man sprio)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,15 +277,24 @@ class PendingJob:
 
     job: Job
     estimates: tuple[Estimate, ...] = ()
+    final: bool = True
+    """False while a better estimate is being made."""
     partition_named: bool = True
     """Whether the user named a partition; True where that can't be known, so that nothing moves by mistake."""
+    allowed_partitions: tuple[str, ...] = ()
+    """The partitions that the user named; empty where none was named."""
+    original_partitions: tuple[str, ...] = ()
+    """What the job had before the agent changed it; empty: it has it still."""
     grace_until: int = 0
     """The begin time that the hook set, 0 where it gave none."""
-    site_factor: int = 0
-    """The site factor that the agent set last."""
+    pinned_by_us: bool = False
     opted_in: bool = False
-    allowed_partitions: tuple[str, ...] = ()
-    """The partitions that the user listed (before we narrowed them); empty where none was named."""
+    opted_out: bool = False
+
+    @property
+    def own_partitions(self) -> tuple[str, ...]:
+        """The partitions that the job would have without us."""
+        return self.original_partitions or self.job.partitions
 
 
 @dataclass(frozen=True, slots=True)

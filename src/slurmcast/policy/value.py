@@ -1,0 +1,58 @@
+"""The value rule: Algorithm 2 of the paper (arXiv 2608.18503, A.3.1), as pure functions on arrays.
+
+Shapes: n jobs, m partitions. Units: time in s, energy in kWh, kappa in 1/(GPU s kWh).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurmcast.policy.capacity import Capacity, Shape
+
+Floats = NDArray[np.float64]
+
+
+def values(gpus: Floats, time_s: Floats, energy_kwh: Floats, kappa: float) -> Floats:
+    """v_ij = 1 / (a_ij t_ij) - kappa e_ij, all (n, m); NaN where the time is not known.
+
+    A missing energy is not zero: it is taken as a_ij t_ij times the mean power of the known jobs on that partition, or
+    on all where none is known there; with no known energy at all the term falls away for every job alike.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        work = gpus * time_s
+        energy = np.where(np.isnan(energy_kwh), work * _mean_power(work, energy_kwh), energy_kwh)
+        v: Floats = 1.0 / work - kappa * np.nan_to_num(energy) if kappa else 1.0 / work
+    v[np.isnan(time_s)] = np.nan
+    return v
+
+
+def _mean_power(work: Floats, energy_kwh: Floats) -> Floats:
+    """Energy per GPU second (m,) of the jobs whose energy is known."""
+    known = ~np.isnan(energy_kwh) & ~np.isnan(work)
+    energies, works = np.where(known, energy_kwh, 0.0), np.where(known, work, 0.0)
+    overall = energies.sum() / works.sum() if known.any() else np.nan
+    columns = works.sum(axis=0)
+    result: Floats = np.where(columns > 0, energies.sum(axis=0) / columns, overall)
+    return result
+
+
+def assign(v: Floats, shapes: Sequence[Shape], capacities: Sequence[Capacity]) -> dict[int, int]:
+    """Take the pairs (i, j) by descending v_ij; give job i to partition j where it fits, each job once.
+
+    ``v`` (n, m) with NaN for pairs that may not be; ``shapes`` one per job; ``capacities`` one per partition. Of equal
+    values the job that comes first goes first. Returns job index -> partition index.
+    """
+    rows, columns = np.nonzero(~np.isnan(v))
+    order = np.argsort(-v[rows, columns], kind="stable")
+    free = list(capacities)
+    assigned: dict[int, int] = {}
+    for i, j in zip(rows[order].tolist(), columns[order].tolist(), strict=True):
+        if i in assigned or shapes[i].total > free[j].total:
+            continue
+        left = free[j].without(shapes[i])
+        if left is not None:
+            assigned[i], free[j] = j, left
+    return assigned
