@@ -128,6 +128,8 @@ class AgentConfig:
     max_updates: int = 200
     max_readback: int = 20
     allow_higher_billing: bool = False
+    energy_dir: str = "/var/spool/slurmcast/energy"
+    """Where the nodes' energy records lie (docs/agent.md)."""
     no_grace_partitions: tuple[str, ...] = ()
     no_grace_qos: tuple[str, ...] = ()
 

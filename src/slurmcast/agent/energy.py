@@ -1,0 +1,55 @@
+"""Energy records: what was measured on the nodes, joined to outcomes.
+
+A record is one JSON file for one job run on one node, named ``JOBID-NODE.json``: ``job_id``, ``start_time``,
+``end_time``, ``node``, ``nodes`` (of the whole job), ``gpus``, ``energy_j``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from slurmcast.codec import CodecError, from_json
+from slurmcast.model import Outcome
+
+J_PER_KWH = 3.6e6
+SLACK_S = 60
+"""A record belongs to the run during which it began, give or take what prolog and clocks differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyRecord:
+    job_id: int
+    start_time: float
+    end_time: float
+    node: str
+    nodes: int
+    gpus: int
+    energy_j: float
+
+
+def read(folder: Path, job_ids: Iterable[int]) -> list[EnergyRecord]:
+    """The records of those jobs. Unreadable ones are passed over: a missing reading is a gap, never 0."""
+    records = []
+    for job_id in job_ids:
+        for path in folder.glob(f"{job_id}-*.json"):
+            try:
+                records.append(from_json(EnergyRecord, json.loads(path.read_bytes())))
+            except (OSError, ValueError, CodecError):
+                continue
+    return records
+
+
+def join(outcome: Outcome, records: Iterable[EnergyRecord]) -> Outcome:
+    """The outcome with the energy of all its nodes in kWh; unchanged (None) where a node's record is missing."""
+    mine = {
+        r.node: r
+        for r in records
+        if r.job_id == outcome.job_id and abs(r.start_time - outcome.start_time) <= SLACK_S + outcome.elapsed_s / 2
+    }
+    complete = bool(mine) and len(mine) == next(iter(mine.values())).nodes
+    if not complete or sum(r.gpus for r in mine.values()) != outcome.gpus:
+        return outcome
+    return replace(outcome, energy_kwh=sum(r.energy_j for r in mine.values()) / J_PER_KWH)

@@ -1,0 +1,31 @@
+"""What the agent needs of a cluster; the loop is written against this, the adapters know Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from slurmcast.model import Change, Job, Outcome, Partition
+
+
+class ClusterError(Exception):
+    """Slurm refused or didn't answer; the message is Slurm's own."""
+
+
+class Cluster(Protocol):
+    """Slurm, as the agent sees it. Every method raises :class:`ClusterError`."""
+
+    def jobs(self) -> list[Job]:
+        """All pending and running jobs: one load."""
+
+    def partitions(self) -> tuple[Partition, ...]:
+        """The partitions that slurmcast manages, with their nodes."""
+
+    def script(self, job_id: int) -> bytes:
+        """The batch script as it was submitted."""
+
+    def apply(self, change: Change) -> None:
+        """Make one change, in one update."""
+
+    def finished(self, since: int) -> Sequence[Outcome]:
+        """Runs that ended after ``since`` (Unix seconds), from accounting."""
