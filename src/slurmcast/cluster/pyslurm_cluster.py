@@ -69,7 +69,7 @@ class PyslurmCluster:
         )
         if done.returncode != 0:
             raise ClusterError(f"can't read the script of job {job_id}: {done.stderr.decode(errors='replace').strip()}")
-        return done.stdout.removesuffix(b"\n")
+        return done.stdout
 
     def apply(self, change: Change) -> None:
         fields: dict[str, Any] = {}
