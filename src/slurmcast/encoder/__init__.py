@@ -1,0 +1,6 @@
+"""Code to vectors: encoders and the cache of their vectors."""
+
+from slurmcast.encoder.base import Encoder, EncoderError, load
+from slurmcast.encoder.cache import CachedEncoder, VectorCache, text_key
+
+__all__ = ["CachedEncoder", "Encoder", "EncoderError", "VectorCache", "load", "text_key"]

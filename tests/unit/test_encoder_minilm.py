@@ -1,0 +1,94 @@
+"""The embedded encoder on its real weights, and the chunks by which it reads long texts."""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slurmcast.config import EncoderConfig
+from slurmcast.encoder import EncoderError, load
+from slurmcast.encoder.minilm import CHUNK, MAX_CHUNKS, OVERLAP, MiniLM, chunks, kept
+
+VISION = "import torchvision\nmodel = torchvision.models.resnet50()\nfor images, labels in loader:\n    train(images)\n"
+LANGUAGE = "from transformers import BertModel\nmodel = BertModel.from_pretrained('bert-base-uncased')\n"
+
+
+@pytest.fixture(scope="module")
+def minilm() -> MiniLM:
+    encoder = load(EncoderConfig(kind="minilm"))
+    assert isinstance(encoder, MiniLM)
+    return encoder
+
+
+@pytest.mark.parametrize("length", [0, 1, CHUNK - 2, CHUNK - 1, 2 * CHUNK, 1500, 20_000])
+def test_chunks_cover_each_token(length: int) -> None:
+    spans = chunks(length)
+    assert {n for start, end in spans for n in range(start, end)} == set(range(length))
+    assert all(end - start <= CHUNK - 2 for start, end in spans)
+    assert all(after[0] <= before[1] - OVERLAP for before, after in pairwise(spans))
+
+
+def test_long_texts_keep_head_and_tail() -> None:
+    spans = chunks(100 * CHUNK * 2)
+    assert len(kept(spans)) == MAX_CHUNKS < len(spans)
+    assert kept(spans)[0] == spans[0]
+    assert kept(spans)[-1] == spans[-1]
+    assert kept(spans[:MAX_CHUNKS]) == spans[:MAX_CHUNKS]
+
+
+def test_vectors_have_the_promised_shape_and_length(minilm: MiniLM) -> None:
+    vectors = minilm.encode([VISION, LANGUAGE, ""])
+    assert vectors.shape == (3, minilm.dimensions)
+    assert vectors.dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1], abs=1e-5)
+    assert minilm.encode([]).shape == (0, minilm.dimensions)
+
+
+def test_a_vector_does_not_depend_on_its_neighbours(minilm: MiniLM) -> None:
+    alone = minilm.encode([VISION])[0]
+    assert np.array_equal(alone, minilm.encode([LANGUAGE * 40, VISION, ""])[1])
+
+
+def test_like_work_is_nearer_than_other_work(minilm: MiniLM) -> None:
+    a, b, c = minilm.encode([VISION, VISION.replace("resnet50", "resnet18"), LANGUAGE])
+    assert a @ b > 0.9
+    assert a @ c < 0.6
+
+
+def test_the_end_of_a_long_text_is_read(minilm: MiniLM) -> None:
+    filler = "x = 1\n" * 600
+    a, b = minilm.encode([filler + VISION, filler + LANGUAGE])
+    assert a @ b < 0.999
+
+
+def test_what_is_left_out_of_a_very_long_text_is_said(
+    minilm: MiniLM, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("slurmcast.encoder.minilm.MAX_CHUNKS", 4)
+    filler = "alpha beta gamma delta\n"
+    with caplog.at_level(logging.WARNING):
+        short, long = minilm.encode([filler * 100, filler * 1000])
+    assert short @ long > 0.99
+    assert ["too long" in record.message for record in caplog.records] == [True]
+
+
+def test_bytes_that_are_no_utf8_are_read(minilm: MiniLM) -> None:
+    text = b"# Caf\xe9\nimport torch\n".decode("utf-8", "surrogateescape")
+    assert np.isfinite(minilm.encode([text])).all()
+
+
+def test_a_users_text_makes_no_special_tokens(minilm: MiniLM) -> None:
+    ids = minilm._tokenizer.encode("[CLS] [SEP] [PAD]", add_special_tokens=False).ids
+    assert not {minilm._tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]", "[PAD]")} & set(ids)
+
+
+def test_other_weights_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"other weights")
+    with pytest.raises(EncoderError, match=r"model\.onnx: sha256 is .*, must be 8199be6f.*reinstall"):
+        MiniLM(tmp_path / "model.onnx")
+    with pytest.raises(EncoderError, match=r"none\.onnx: No such file"):
+        MiniLM(tmp_path / "none.onnx")
