@@ -71,7 +71,9 @@ class DaemonConfig:
     keep_scripts: bool = False
     munge_socket: str = ""
     spool_expiry_s: int = 86400
-    workers: int = 1
+    """Submissions that never became a job (``--test-only``, rejected) are forgotten after this time."""
+    readback_after_s: int = 10
+    """How long a job may be unknown before its script is read back from Slurm."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ MIGRATIONS = (
         reading TEXT NOT NULL,             -- model.Reading as JSON, without its text
         text_key TEXT NOT NULL,            -- where the encoder's cache has the vector
         named TEXT,                        -- partitions that the user named, NULL: none
+        arguments TEXT NOT NULL,           -- argv[1:] as a JSON list
         script BLOB,                       -- only with daemon.keep_scripts
         job_id INTEGER,                    -- the job that it became, once known
         final INTEGER NOT NULL DEFAULT 0   -- 1: estimated by the present model, or the prior where there is none

@@ -1,4 +1,4 @@
-"""The store: submissions, estimates, jobs, decisions, outcomes and kappa, in an SQLite file that only the daemon writes."""
+"""The store: submissions, estimates, jobs, decisions, outcomes and kappa, in an SQLite file that the daemon writes."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class NewSubmission:
     reading: Reading
     text_key: str
     named: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
     script: bytes | None = None
 
 
@@ -49,6 +50,8 @@ class Stored:
     reading: Reading
     text_key: str
     named: tuple[str, ...]
+    arguments: tuple[str, ...]
+    """argv[1:] of the batch script."""
     final: bool
 
 
@@ -122,6 +125,7 @@ class Store:
                 "reading": json.dumps(reading),
                 "text_key": new.text_key,
                 "named": ",".join(new.named) or None,
+                "arguments": json.dumps(new.arguments),
                 "script": new.script,
             }
             names, marks = ", ".join(fields), ", ".join("?" * len(fields))
@@ -199,6 +203,15 @@ class Store:
             where = (job.job_id, job.submit_time, submission)
             self._db.execute("UPDATE submission SET job_id = ?, submit_time = ? WHERE id = ?", where)
 
+    def see(self, jobs: Iterable[Job]) -> None:
+        """Remember pending jobs, whether or not their submission is known."""
+        rows = [(self._cluster, j.job_id, j.submit_time, j.uid, j.user, j.name) for j in jobs]
+        with self.transaction():
+            self._db.executemany(
+                "INSERT OR IGNORE INTO job (cluster, job_id, submit_time, uid, user, name) VALUES (?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+
     def find_job(self, job_id: int) -> dict[str, Any] | None:
         """The newest job of that id: uid, user, name, submit_time, submission, decision; None where there is none."""
         row = self._db.execute(
@@ -252,7 +265,8 @@ class Store:
         """Completed runs whose submission is known."""
         rows = self._db.execute(
             "SELECT submission.key, text_key, reading, outcome "
-            "FROM outcome JOIN job USING (cluster, job_id, submit_time) JOIN submission ON submission.id = job.submission ORDER BY outcome.start_time, outcome.job_id"
+            "FROM outcome JOIN job USING (cluster, job_id, submit_time) "
+            "JOIN submission ON submission.id = job.submission ORDER BY outcome.start_time, outcome.job_id"
         )
         found = [
             Label(key, text_key, from_json(Reading, json.loads(reading)), from_json(Outcome, json.loads(outcome)))
@@ -277,10 +291,12 @@ class Store:
         return {t: int(self._db.execute(f"SELECT count(*) FROM {t}").fetchone()[0]) for t in tables}
 
 
-_STORED = "id, uid, submit_time, begin_time, script_sha256, reading, text_key, named, final"
+_STORED = "id, uid, submit_time, begin_time, script_sha256, reading, text_key, named, arguments, final"
 
 
 def _stored(row: Sequence[Any]) -> Stored:
     reading = from_json(Reading, json.loads(row[5]))
     named = tuple(row[7].split(",")) if row[7] else ()
-    return Stored(row[0], row[1], row[2], row[3], row[4], reading, row[6], named, bool(row[8]))
+    return Stored(
+        row[0], row[1], row[2], row[3], row[4], reading, row[6], named, tuple(json.loads(row[8])), bool(row[9])
+    )
