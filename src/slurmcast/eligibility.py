@@ -9,7 +9,17 @@ from collections.abc import Sequence
 
 from slurmcast.model import Estimate, GpuRequest, Job, May, Partition, PendingJob, Verdict
 
-LIMIT_REASONS = ("QOS", "Assoc", "MaxJobs", "MaxCpu", "MaxMem", "MaxGRES", "MaxNode", "MaxSubmit", "PartitionNodeLimit")
+LIMIT_REASONS = (
+    "QOS",
+    "Assoc",
+    "Max",
+    "Grp",
+    "PartitionTimeLimit",
+    "PartitionNodeLimit",
+    "JobArrayTaskLimit",
+    "Licenses",
+    "AccountNotAllowed",
+)
 """Beginnings of the state reasons that mean: a limit, not the order, keeps the job waiting (man squeue)."""
 
 
@@ -22,11 +32,13 @@ def leave_alone(pending: PendingJob, now: float) -> str | None:
         (pending.opted_out, "The user opted out of slurmcast."),
         (job.state != "PENDING", f"The job is {job.state.lower()}."),
         (not job.gpus_total and job.gpus is None, "The job asks for no GPUs."),
+        (not job.batch, "The job has no batch script (srun or salloc)."),
         (job.priority == 0 or job.reason.startswith("JobHeld"), "The job is held."),
         (bool(job.het_job_id), "The job is part of a heterogeneous job."),
+        (job.federated, "The job has siblings on other clusters of the federation."),
         (bool(job.reservation), f"The job runs in reservation {job.reservation}."),
         (bool(job.dependency) or job.reason.startswith("Dependency"), "The job waits for other jobs."),
-        (own_begin, "The user set a begin time."),
+        (own_begin, "The job has a begin time that slurmcast didn't set."),
         (job.pinned and not pending.pinned_by_us, "An admin set the job's priority by hand."),
         (limit is not None, f"A limit keeps the job waiting ({limit}), not its place in the queue."),
     )
@@ -47,33 +59,35 @@ def order_only(pending: PendingJob) -> str | None:
     return next((reason for applies, reason in reasons if applies), None)
 
 
-def unsafe(
+def unfit(
     pending: PendingJob,
     target: Partition,
     own: Sequence[Partition],
     estimate: Estimate | None,
     allow_higher_billing: bool = False,
 ) -> str | None:
-    """Why the job can't be put on ``target``, or None. ``own``: the partitions that it would have without us."""
+    """Why ``target`` is no choice for the job, or None. ``own``: the partitions that it would have without us."""
     job = pending.job
     if pending.allowed_partitions and not pending.opted_in and target.name not in pending.allowed_partitions:
         return f"The user listed {', '.join(pending.allowed_partitions)} only."
     if not target.up:
         return "The partition is not up."
-    if target.name in pending.own_partitions:
-        return _too_slow(job, target, estimate) if len(pending.own_partitions) > 1 else None
+    if target.name in pending.own_partitions:  # Slurm took the job there: only the time may speak against it
+        return _too_slow(job, target, estimate)
     return (
         _forbidden(job, target)
         or _misfit(job, target)
         or _less_memory(target, own, estimate)
         or _unknown_time(estimate)
         or _too_slow(job, target, estimate)
-        or _dearer(target, own, allow_higher_billing)
+        or _dearer(job, target, own, allow_higher_billing)
     )
 
 
 def _forbidden(job: Job, target: Partition) -> str | None:
     accounts, qos, groups = target.allow_accounts, target.allow_qos, target.allow_groups
+    longest = target.max_time_s
+    too_long = longest is not None and job.time_limit_s is not None and job.time_limit_s > longest
     reasons = (
         (accounts is not None and job.account not in accounts, f"Account {job.account} may not use it."),
         (job.account in target.deny_accounts, f"Account {job.account} may not use it."),
@@ -83,6 +97,7 @@ def _forbidden(job: Job, target: Partition) -> str | None:
         (target.root_only, "Only root may use it."),
         (target.reservation_required, "It takes jobs with a reservation only."),
         (target.max_nodes is not None and job.nodes > target.max_nodes, f"It allows {target.max_nodes} nodes."),
+        (too_long, f"The job's time limit is longer than the {(longest or 0) / 60:.0f} min that it allows."),
     )
     return next((reason for applies, reason in reasons if applies), None)
 
@@ -146,13 +161,22 @@ def _too_slow(job: Job, target: Partition, estimate: Estimate | None) -> str | N
             f"It might take {upper / 60:.0f} min there, more than the job's limit of {job.time_limit_s / 60:.0f} min."
         )
     if target.max_time_s is not None and upper > target.max_time_s:
-        return f"It might take {upper / 60:.0f} min, more than the partition's limit."
+        return f"It might take {upper / 60:.0f} min, longer than the partition allows."
     return None
 
 
-def _dearer(target: Partition, own: Sequence[Partition], allow: bool) -> str | None:
-    if not allow and own and target.billing_weight > max(part.billing_weight for part in own):
-        return "It bills more."
+def billing(job: Job, partition: Partition) -> float:
+    """What Slurm bills for the job's request there: the weighted sum of its TRES, or its CPUs (man slurm.conf)."""
+    if not partition.billing_weights:
+        return float(job.cpus)
+    memory_gb = job.memory_mb_per_node * job.nodes / 1024
+    amounts = {"cpu": job.cpus, "mem": memory_gb, "node": job.nodes, "gres/gpu": job.gpus_total}
+    return sum(weight * amounts.get(name, 0) for name, weight in partition.billing_weights)
+
+
+def _dearer(job: Job, target: Partition, own: Sequence[Partition], allow: bool) -> str | None:
+    if not allow and own and billing(job, target) > max(billing(job, part) for part in own):
+        return "The job would be billed more there."
     return None
 
 
@@ -166,22 +190,25 @@ def eligible(
 ) -> Verdict:
     """What may be done with the job on ``target`` (design principle 4).
 
-    ``managed``: all partitions that slurmcast manages. MOVE: the job may be put there; ORDER_ONLY: it is there and may
-    only be ordered; LEAVE_ALONE: nothing may be done with it there.
+    ``managed``: all partitions that slurmcast manages. MOVE: the job may be put there; ORDER_ONLY: it may be ordered
+    there, its own place, but no choice is to be made for it; LEAVE_ALONE: nothing may be done with it there.
     """
-    job, own_names = pending.job, pending.own_partitions
-    if (reason := leave_alone(pending, now)) is not None:
+    reason = leave_alone(pending, now) or _unmanaged(pending, managed)
+    if reason is not None:
         return Verdict(target.name, May.LEAVE_ALONE, reason)
-    names = {part.name for part in managed}
-    if not set(own_names) <= names:
-        outside = ", ".join(name for name in own_names if name not in names)
-        return Verdict(target.name, May.LEAVE_ALONE, f"slurmcast doesn't manage partition {outside}.")
+    here = target.name in pending.job.partitions
     if (reason := order_only(pending)) is not None:
-        may = May.ORDER_ONLY if target.name in job.partitions else May.LEAVE_ALONE
-        return Verdict(target.name, may, reason)
-    own = [part for part in managed if part.name in own_names]
-    if (reason := unsafe(pending, target, own, estimate, allow_higher_billing)) is not None:
-        return Verdict(target.name, May.LEAVE_ALONE, reason)
-    if target.name in own_names:
+        return Verdict(target.name, May.ORDER_ONLY if here else May.LEAVE_ALONE, reason)
+    own = [part for part in managed if part.name in pending.own_partitions]
+    if (reason := unfit(pending, target, own, estimate, allow_higher_billing)) is not None:
+        home = target.name in pending.own_partitions
+        return Verdict(target.name, May.ORDER_ONLY if home else May.LEAVE_ALONE, reason)
+    if target.name in pending.own_partitions:
         return Verdict(target.name, May.MOVE, "The job would run here without slurmcast.")
     return Verdict(target.name, May.MOVE, "The job fits here.")
+
+
+def _unmanaged(pending: PendingJob, managed: Sequence[Partition]) -> str | None:
+    names = {part.name for part in managed}
+    outside = [name for name in pending.own_partitions if name not in names]
+    return f"slurmcast doesn't manage partition {', '.join(outside)}." if outside else None

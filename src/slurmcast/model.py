@@ -88,6 +88,13 @@ class Job:
     comment: str = ""
     submit_line: str = ""
     is_array: bool = False
+    array_job_id: int = 0
+    """The array's base id, 0 where the job is in none. The record of an array's waiting tasks has it as ``job_id`` too."""
+    batch: bool = True
+    """False for srun and salloc, which have no script."""
+    federated: bool = False
+    restarts: int = 0
+    """How often it was requeued; Slurm then gives it a new submit time."""
     het_job_id: int = 0
     exclusive: bool = False
     groups: frozenset[str] = frozenset()
@@ -131,7 +138,8 @@ class Partition:
     allow_groups: frozenset[str] | None = None
     root_only: bool = False
     reservation_required: bool = False
-    billing_weight: float = 1.0
+    billing_weights: tuple[tuple[str, float], ...] = ()
+    """TRESBillingWeights: weight of each ``cpu``, GB of ``mem``, ``node`` and ``gres/gpu``; empty: Slurm bills CPUs."""
 
     @property
     def gpus_free(self) -> int:
@@ -255,6 +263,8 @@ class Outcome:
     end_time: int
     elapsed_s: float
     energy_kwh: float | None = None
+    array_job_id: int = 0
+    """The array's base id, under which the job was submitted; 0 where it is in none."""
 
 
 @dataclass(frozen=True, slots=True)
