@@ -1,4 +1,4 @@
-"""Munge credentials through the ``munge`` and ``unmunge`` programs: who sent this, unchanged, and not twice (man munge)."""
+"""Munge credentials by the ``munge`` and ``unmunge`` programs: who sent this, unchanged, and not twice (man munge)."""
 
 from __future__ import annotations
 

@@ -49,6 +49,15 @@ class Caller:
             return str(self.uid)
 
 
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request, taken apart."""
+
+    caller: Caller
+    query: dict[str, str]
+    body: Any
+
+
 class Api:
     """Answers requests from the store."""
 
@@ -87,7 +96,7 @@ class Api:
                     if url.path.startswith("/v1/agent/"):
                         self._only_agent(caller)
                     query = {key: values[-1] for key, values in parse_qs(url.query).items()}
-                    return 200, await handler(caller, *match.groups(), **({"query": query} if query else {}), body=body)
+                    return 200, await handler(Ask(caller, query, body), *match.groups())
             raise Refused(404, f"there is no {method} {url.path}; is the client of another version?")
         except Refused as refusal:
             return refusal.status, {"error": str(refusal)}
@@ -116,7 +125,7 @@ class Api:
 
     # For everybody
 
-    async def _health(self, _caller: Caller, body: Any = None) -> Answer:
+    async def _health(self, _: Ask) -> Answer:
         counts = self._store.counts()
         encoder = self._estimator.encoder
         return {
@@ -131,18 +140,18 @@ class Api:
             "rejected": self.intake.rejected,
         }
 
-    async def _predict(self, caller: Caller, body: Any) -> Answer:
-        script = str(body["script"]).encode("latin-1")
+    async def _predict(self, ask: Ask) -> Answer:
+        script = str(ask.body["script"]).encode("latin-1")
         submission = Submission(
-            uid=caller.uid,
-            user=caller.name,
+            uid=ask.caller.uid,
+            user=ask.caller.name,
             name="",
             submit_time=int(time.time()),
             script=script,
             script_size=len(script),
-            work_dir=str(body.get("work_dir", "")),
-            argv=tuple(str(word) for word in body.get("argv", ())),
-            environment={str(k): str(v) for k, v in dict(body.get("environment", {})).items()},
+            work_dir=str(ask.body.get("work_dir", "")),
+            argv=tuple(str(word) for word in ask.body.get("argv", ())),
+            environment={str(k): str(v) for k, v in dict(ask.body.get("environment", {})).items()},
         )
         reading = await asyncio.to_thread(self._estimator.read, submission)
         await asyncio.to_thread(self._estimator.encode, reading.text)
@@ -155,9 +164,9 @@ class Api:
             "missing_sources": list(reading.missing_sources),
         }
 
-    async def _explain(self, caller: Caller, job_id: str, body: Any = None) -> Answer:
+    async def _explain(self, ask: Ask, job_id: str) -> Answer:
         found = self._store.find_job(int(job_id))
-        if found is None or (found["uid"] != caller.uid and not self._is_operator(caller)):
+        if found is None or (found["uid"] != ask.caller.uid and not self._is_operator(ask.caller)):
             raise Refused(404, f"no job {job_id} of yours is known to slurmcast")
         return {"job_id": int(job_id), **self._describe(found)}
 
@@ -182,11 +191,11 @@ class Api:
             "reason": decision["reason"] if decision else reason,
         }
 
-    async def _queue(self, caller: Caller, body: Any = None) -> Answer:
-        everything = self._is_operator(caller)
+    async def _queue(self, ask: Ask) -> Answer:
+        everything = self._is_operator(ask.caller)
         jobs = []
         for job in self._pending.values():
-            if everything or job.uid == caller.uid:
+            if everything or job.uid == ask.caller.uid:
                 found = self._store.find_job(job.job_id)
                 if found is not None and found["submit_time"] == job.submit_time:
                     described = self._describe(found)
@@ -198,32 +207,32 @@ class Api:
         jobs.sort(key=lambda j: (j["partition"], j["rank"] is None, j["rank"] or 0, j["job_id"]))
         return {"jobs": jobs}
 
-    async def _get_kappa(self, _caller: Caller, body: Any = None) -> Answer:
+    async def _get_kappa(self, _: Ask) -> Answer:
         value = self._store.kappa()
         if value is None:
             return {"kappa": self._config.agent.kappa, "since": None, "by": None}
         return {"kappa": value[0], "since": value[1], "by": value[2]}
 
-    async def _put_kappa(self, caller: Caller, body: Any) -> Answer:
-        if not self._is_operator(caller):
+    async def _put_kappa(self, ask: Ask) -> Answer:
+        if not self._is_operator(ask.caller):
             raise Refused(403, "only operators may set kappa; ask your admin")
-        value = float(body["kappa"])
+        value = float(ask.body["kappa"])
         if not 0 <= value < float("inf"):
             raise Refused(400, f"kappa = {value}: must be a number from 0 up")
-        self._store.set_kappa(value, time.time(), caller.name)
+        self._store.set_kappa(value, time.time(), ask.caller.name)
         self.bump()
-        return await self._get_kappa(caller)
+        return await self._get_kappa(ask)
 
     # For the agent
 
-    async def _agent_jobs(self, caller: Caller, body: Any) -> Answer:
-        jobs = [from_json(Job, record) for record in body["jobs"]]
-        self._default = tuple(str(name) for name in body.get("default", ()))
+    async def _agent_jobs(self, ask: Ask) -> Answer:
+        jobs = [from_json(Job, record) for record in ask.body["jobs"]]
+        self._default = tuple(str(name) for name in ask.body.get("default", ()))
         self._pending = {(job.job_id, job.submit_time): job for job in jobs}
         self._store.see(jobs)
         self._match(jobs)
         answers = [self._known(job) for job in jobs]
-        kappa = (await self._get_kappa(caller))["kappa"]
+        kappa = (await self._get_kappa(ask))["kappa"]
         return {"jobs": answers, "kappa": kappa, "revision": self._revision}
 
     def _match(self, jobs: list[Job]) -> None:
@@ -257,10 +266,10 @@ class Api:
             "script_wanted": False,
         }
 
-    async def _agent_script(self, _caller: Caller, body: Any) -> Answer:
-        job = from_json(Job, body["job"])
+    async def _agent_script(self, ask: Ask) -> Answer:
+        job = from_json(Job, ask.body["job"])
         try:
-            script = base64.b64decode(body["script_base64"], validate=True)
+            script = base64.b64decode(ask.body["script_base64"], validate=True)
         except binascii.Error as error:
             raise Refused(400, f"script_base64: {error}") from None
         if self._store.job_submission(job) is None:
@@ -286,16 +295,16 @@ class Api:
             request=_request(job),
         )
 
-    async def _agent_decisions(self, _caller: Caller, body: Any) -> Answer:
-        self._store.decide(from_json(Decision, decision) for decision in body["decisions"])
+    async def _agent_decisions(self, ask: Ask) -> Answer:
+        self._store.decide(from_json(Decision, decision) for decision in ask.body["decisions"])
         return {}
 
-    async def _agent_outcomes(self, _caller: Caller, body: Any) -> Answer:
-        return {"stored": self._store.add_outcomes(from_json(Outcome, outcome) for outcome in body["outcomes"])}
+    async def _agent_outcomes(self, ask: Ask) -> Answer:
+        return {"stored": self._store.add_outcomes(from_json(Outcome, outcome) for outcome in ask.body["outcomes"])}
 
-    async def _agent_wait(self, _caller: Caller, query: dict[str, str] | None = None, body: Any = None) -> Answer:
-        query = query or {}
-        seen, timeout = int(query.get("revision", -1)), min(float(query.get("timeout", 5)), MAX_WAIT_S)
+    async def _agent_wait(self, ask: Ask) -> Answer:
+        seen = int(ask.query.get("revision", -1))
+        timeout = min(float(ask.query.get("timeout", 5)), MAX_WAIT_S)
         try:
             async with asyncio.timeout(timeout), self._changed:
                 await self._changed.wait_for(lambda: self._revision != seen)
@@ -317,10 +326,7 @@ def _short(decision: Answer) -> Answer:
 
 
 def _script_at(words: list[str]) -> int:
-    """Index of the script in the words of a submit line: the first word that is neither an option nor an option's value.
-
-    Without the option table this is a guess for ``-o value`` pairs; a file name that ends like a script decides.
-    """
+    """Index of the script in the words of a submit line: the first file name that ends like a batch script's."""
     return next(
         (n for n, word in enumerate(words) if n and word.endswith((".sh", ".sbatch", ".slurm", ".job"))), len(words)
     )

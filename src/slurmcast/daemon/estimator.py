@@ -8,8 +8,9 @@ from slurmcast.config import Config
 from slurmcast.encoder.base import EncoderError, load
 from slurmcast.encoder.cache import CachedEncoder
 from slurmcast.model import Estimate, Reading, Submission
-from slurmcast.probe import prior, registry
-from slurmcast.probe.model import Model
+from slurmcast.probe.model import Model, ModelError
+from slurmcast.probe.prior import prior
+from slurmcast.probe.registry import Registry
 from slurmcast.script.reader import no_sources, read
 from slurmcast.script.sources import OwnedFiles
 
@@ -21,8 +22,9 @@ class Estimator:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self._registry = Registry(config.paths.models)
         self._model: Model | None = None
-        self._version = ""
+        self._tried = ""
         self.encoder: CachedEncoder | None = None
         try:
             self.encoder = CachedEncoder(load(config.encoder), config.paths.state_dir / "embeddings.db")
@@ -32,20 +34,20 @@ class Estimator:
     @property
     def model_version(self) -> str:
         """Name of the model in use; empty where there is none."""
-        return self._version
+        return self._model.version if self._model is not None else ""
 
     def reload(self) -> bool:
         """Take over the current model where it has changed; whether it has."""
-        current = registry.current_version(self._config.paths.models) or ""
-        if current == self._version or self.encoder is None:
+        current = self._registry.current() or ""
+        if current == self._tried or self.encoder is None:
             return False
+        self._tried = current
         try:
-            self._model = registry.load(self._config.paths.models, self.encoder.name) if current else None
+            self._model = self._registry.load(self.encoder.name, current) if current else None
             log.info("model %s", current or "none")
-        except registry.RegistryError as error:
+        except ModelError as error:
             self._model = None
             log.error("model %s can't be used, estimates come from the prior: %s", current, error)
-        self._version = current if self._model is not None else ""
         return True
 
     def read(self, submission: Submission) -> Reading:
@@ -59,8 +61,8 @@ class Estimator:
 
     def prior(self, reading: Reading) -> tuple[Estimate, ...]:
         """What can be said before any probe: from the time limit, and each partition's configured power."""
-        gpus = self._gpus(reading)
-        return prior.estimates(reading, gpus, self._config.partition) if gpus else ()
+        power = {part.name: part.prior_power_w for part in self._config.partition}
+        return prior(reading.time_limit_s, self._gpus(reading), power, shared=_shared(reading))
 
     def encode(self, text: str) -> None:
         """Put the text's vector into the cache. Slow: tens to hundreds of milliseconds."""
@@ -73,9 +75,12 @@ class Estimator:
         vector = self.encoder.get(text_key) if self.encoder is not None else None
         if self._model is None or vector is None or not gpus:
             return self.prior(reading)
-        shared = reading.gpus is not None and reading.gpus.shared
-        return self._model.predict(vector, reading.numbers, gpus, shared=shared)
+        return self._model.predict(vector, reading.numbers, gpus, shared=_shared(reading))
 
     def _gpus(self, reading: Reading) -> dict[str, int]:
         """a_ij of the job on each managed partition."""
         return {part.name: reading.gpus_total for part in self._config.partition} if reading.gpus_total else {}
+
+
+def _shared(reading: Reading) -> bool:
+    return reading.gpus is not None and reading.gpus.shared

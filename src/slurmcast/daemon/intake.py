@@ -1,7 +1,7 @@
 """Submissions on their way in: spool file or script read back -> stored with a prior -> the probe's estimate.
 
-A spool file is removed only when all that it is needed for has been committed: killed at any point, the daemon finds it again,
-and the store knows it by its name.
+A spool file is removed only when all that it is needed for has been committed: killed at any point, the daemon finds it
+again, and the store knows it by its name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which submission became which job. The hook has no job id, so what both sides know must do. Pure.
 
-A job and a submission can belong together when user, name, submit time (within ``SLACK_S``), grace, named partitions and
-arguments agree. Where as many jobs as submissions agree, they are paired in their order: ids and spool files both count
+A job and a submission can belong together when user, name, submit time (within ``SLACK_S``), grace and arguments agree.
+Where as many jobs as submissions agree, they are paired in their order: ids and spool files both count
 up. Otherwise the script that Slurm keeps decides, by its hash.
 """
 
@@ -28,7 +28,7 @@ def agrees(job: Job, submission: Stored) -> bool:
 def pair(jobs: Sequence[Job], candidates: Mapping[int, Sequence[Stored]]) -> dict[int, int]:
     """Job id -> submission id for those jobs whose match is certain.
 
-    ``candidates``: for each job id the submissions that agree, oldest first. Jobs with the same candidates form a group.
+    ``candidates``: for each job id the submissions that agree, oldest first. Jobs with the same candidates are a group.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     for job in sorted(jobs, key=lambda job: job.job_id):

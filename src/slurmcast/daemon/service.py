@@ -13,8 +13,8 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import IO
 
 from aiohttp import web
 
@@ -30,6 +30,8 @@ MAX_BODY = 64 * 1024 * 1024
 MODEL_CHECK_S = 2.0
 EXPIRY_CHECK_S = 3600.0
 PENDING_SPAN_S = 30 * 86400
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def serve(config: Config) -> int:
@@ -49,14 +51,15 @@ def serve(config: Config) -> int:
 
 
 @contextlib.contextmanager
-def _lock(folder: Path) -> contextlib.AbstractContextManager[IO[str]]:  # type: ignore[misc]
+def _lock(folder: Path) -> Iterator[None]:
+    """Hold the state folder against a second daemon; the kernel lets go of it whatever ends this one."""
     folder.mkdir(mode=0o750, parents=True, exist_ok=True)
     with (folder / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise OSError(f"another slurmcastd runs on {folder}; stop it first") from None
-        yield file
+        yield
 
 
 async def _serve(config: Config, store: Store) -> None:
@@ -74,7 +77,7 @@ async def _serve(config: Config, store: Store) -> None:
     tasks = [asyncio.create_task(job) for job in jobs]
     _notify("READY=1")
     log.info("serving on %s", config.paths.socket)
-    ended = asyncio.create_task(stop.wait())
+    ended = asyncio.create_task(_until(stop))
     done, _ = await asyncio.wait([ended, *tasks], return_when=asyncio.FIRST_COMPLETED)
     _notify("STOPPING=1")
     for task in tasks:
@@ -84,6 +87,10 @@ async def _serve(config: Config, store: Store) -> None:
         await runner.cleanup()
     for task in done - {ended}:
         task.result()  # a part that ended by itself ends the daemon, with its error
+
+
+async def _until(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 async def _open_socket(config: Config, api: Api) -> web.AppRunner:
@@ -112,7 +119,7 @@ async def _runner(routes: list[web.RouteDef]) -> web.AppRunner:
     return runner
 
 
-def _local(api: Api):  # type: ignore[no-untyped-def]
+def _local(api: Api) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         peer: socket.socket = request.get_extra_info("socket")
         _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
@@ -122,7 +129,7 @@ def _local(api: Api):  # type: ignore[no-untyped-def]
     return handle
 
 
-def _remote(config: Config, api: Api):  # type: ignore[no-untyped-def]
+def _remote(config: Config, api: Api) -> Handler:
     munge_socket = config.daemon.munge_socket
 
     async def handle(request: web.Request) -> web.Response:
@@ -154,7 +161,7 @@ async def _answer(api: Api, caller: Caller, method: str, path: str, content: byt
         return 503, {"error": str(error)}
 
 
-def _metrics(api: Api):  # type: ignore[no-untyped-def]
+def _metrics(api: Api) -> Handler:
     async def handle(_request: web.Request) -> web.Response:
         _, health = await api.dispatch(Caller(0), "GET", "/v1/health", None)
         numbers = {name: health[name] for name in ("submissions", "estimates", "outcomes", "waiting", "rejected")}

@@ -99,7 +99,7 @@ class Spool:
         return [name for _, name in sorted(found)]
 
     def read(self, name: str) -> bytes | None:
-        """A file's content, None where it has gone. Raises :class:`SpoolError` where it is no regular file of sane size."""
+        """A file's content, None where it has gone. Raises :class:`SpoolError` for no regular file of sane size."""
         try:
             # O_NONBLOCK: opening a FIFO must not wait for a writer.
             handle = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

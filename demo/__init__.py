@@ -1,0 +1,1 @@
+"""The demo: the main job on a real Slurm, measured against the same cluster without slurmcast (docs/demo.md)."""

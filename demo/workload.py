@@ -1,0 +1,146 @@
+"""What runs in the demo: a history, and a list of new jobs, both drawn from the work table by a seed. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from demo.standin import standin
+
+Work = dict[str, Any]
+
+HERE = Path(__file__).parent
+PARTITIONS = ("a100", "a6000")
+DEFAULT = "a100"
+USERS = ("alice", "bob")
+UNSEEN_SHARE = 7
+"""Every so-and-so-manyth work never occurs in the history."""
+HISTORY_AMOUNTS = 3
+MAX_HISTORY_S = 2400.0
+MAX_NEW_S = 2700.0
+
+
+@dataclass(frozen=True)
+class DemoJob:
+    """One job: what is typed, when, by whom."""
+
+    work: str
+    user: str
+    at_s: float
+    """Emulated seconds after the start."""
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+    time_limit_min: int
+    partition: str | None = None
+    """Named on the command line; None: what the arm does."""
+
+    @property
+    def name(self) -> str:
+        return self.work
+
+
+def load_works(path: Path = HERE / "work.toml") -> dict[str, Work]:
+    """The work table by name."""
+    with path.open("rb") as file:
+        return {work["name"]: work for work in tomllib.load(file)["work"]}
+
+
+def gpu_table(path: Path = HERE / "work.toml") -> dict[str, dict[str, Any]]:
+    """Data of the GPU types: idle_w, tdp_w, ..."""
+    with path.open("rb") as file:
+        gpu: dict[str, dict[str, Any]] = tomllib.load(file)["gpu"]
+        return gpu
+
+
+def standin_table(works: dict[str, Work]) -> str:
+    """The table as the stand-in reads it: JSON, without the text about sources."""
+    return json.dumps({name: {k: v for k, v in w.items() if not k.endswith("_source")} for name, w in works.items()})
+
+
+def invocation(work: Work, amount: float, batch: float | None) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Arguments and environment that ask for that much work."""
+    arguments: list[str] = []
+    environment: dict[str, str] = {}
+    for name, value in ((work["argument"], amount), (work.get("batch_argument"), batch)):
+        if name is None or value is None or name == "constant":
+            continue
+        text = f"{value:g}"
+        if name.startswith("env:"):
+            environment[name[4:]] = text
+        elif name.startswith("hydra:"):
+            arguments.append(f"{name[6:]}={text}")
+        else:
+            arguments += [name, text]
+    return tuple(arguments), environment
+
+
+def seconds(work: Work, job: DemoJob, gpu_type: str) -> float:
+    """Emulated seconds that the job takes there, without noise."""
+    return float(standin.seconds_of(work, gpu_type, job.arguments, job.environment))
+
+
+def energy_kwh(work: Work, job: DemoJob, gpu_type: str) -> float:
+    """Energy of all the job's GPUs there."""
+    return seconds(work, job, gpu_type) * float(work["gpus"]) * float(work["power_w_" + gpu_type]) / 3.6e6
+
+
+def _job(work: Work, amount: float, batch: float | None, at_s: float, user: str, slack: float) -> DemoJob:
+    arguments, environment = invocation(work, amount, batch)
+    draft = DemoJob(work["name"], user, at_s, arguments, environment, 1)
+    limit = math.ceil(seconds(work, draft, DEFAULT) * slack / 60)
+    return DemoJob(work["name"], user, at_s, arguments, environment, max(limit, 2))
+
+
+def unseen(works: dict[str, Work]) -> set[str]:
+    """Works that never occur in the history."""
+    return set(sorted(works)[UNSEEN_SHARE - 1 :: UNSEEN_SHARE])
+
+
+def history(works: dict[str, Work], seed: int) -> list[DemoJob]:
+    """Runs to learn from: each known work with a few amounts, each on both partitions, in random order, all at once."""
+    rng = random.Random(f"history {seed}")
+    jobs = []
+    for name in sorted(set(works) - unseen(works)):
+        work = works[name]
+        for amount in _spread(work["amounts"][::2], HISTORY_AMOUNTS):
+            batch = rng.choice(work["batch_sizes"]) if "batch_sizes" in work else None
+            job = _job(work, amount, batch, 0.0, rng.choice(USERS), 6.0)
+            if seconds(work, job, DEFAULT) <= MAX_HISTORY_S:
+                jobs += [DemoJob(**{**job.__dict__, "partition": partition}) for partition in PARTITIONS]
+    rng.shuffle(jobs)
+    return jobs
+
+
+def _spread(items: list[float], count: int) -> list[float]:
+    """At most ``count`` of the items, evenly spread."""
+    if len(items) <= count:
+        return list(items)
+    return [items[round(n * (len(items) - 1) / (count - 1))] for n in range(count)]
+
+
+def new_jobs(works: dict[str, Work], seed: int, count: int, gpus: int, load: float) -> list[DemoJob]:
+    """Jobs that are not in the history: other amounts, and works never seen. Poisson arrivals over the time in which
+    ``gpus`` GPUs would do ``1 / load`` times the work."""
+    rng = random.Random(f"new {seed}")
+    drawn: list[DemoJob] = []
+    while len(drawn) < count:
+        work = works[rng.choice(sorted(works))]
+        amount = rng.choice(work["amounts"][1::2] or work["amounts"])
+        batch = rng.choice(work["batch_sizes"]) if "batch_sizes" in work else None
+        job = _job(work, amount, batch, 0.0, rng.choice(USERS), rng.uniform(1.05, 6.0))
+        if seconds(work, job, DEFAULT) <= MAX_NEW_S:
+            drawn.append(job)
+    mean = [sum(seconds(works[j.work], j, p) for p in PARTITIONS) / 2 * works[j.work]["gpus"] for j in drawn]
+    span = sum(mean) / gpus / load
+    moments = sorted(rng.uniform(0, span) for _ in drawn)
+    return [DemoJob(**{**job.__dict__, "at_s": at}) for job, at in zip(drawn, moments, strict=True)]
+
+
+def bound_kwh(works: dict[str, Work], jobs: list[DemoJob]) -> float:
+    """The least possible energy: every job on its better type, as the table has it."""
+    return sum(min(energy_kwh(works[j.work], j, p) for p in PARTITIONS) for j in jobs)
