@@ -1,10 +1,10 @@
 """A stand-in for a program that runs on GPUs: takes the time, and reports the energy, that the work table gives.
 
-Jobs of the demo start it under the names ``python``, ``torchrun``, ``accelerate`` and ``deepspeed``. Which work it is, it
-knows by the folder that the job runs in; how much of it, by the arguments and environment that the table names for that
-work; on which GPUs, by Slurm's own variables. It knows nothing of slurmcast, and slurmcast nothing of the table.
+Jobs of the demo start it under the names ``python``, ``torchrun``, ``accelerate`` and ``deepspeed``. Which work it is,
+it knows by the folder that the job runs in; how much of it, by the arguments and environment that the table names for
+that work; on which GPUs, by Slurm's own variables. It knows nothing of slurmcast, and slurmcast nothing of the table.
 
-One energy record a node is left in the meter's folder, as JSON, at the end or when Slurm ends the job at its time limit.
+One energy record a node is left in the meter's folder, as JSON, at the end or when Slurm ends the job at its limit.
 """
 
 import json
@@ -64,7 +64,7 @@ def record(job_id, start, gpus, power_w, folder):
         "start_time": start,
         "end_time": end,
         "node": node,
-        "nodes": int(os.environ.get("SLURM_JOB_NUM_NODES", 1)),
+        "nodes": int(os.environ.get("SLURM_JOB_NUM_NODES", "1")),
         "gpus": gpus,
         "energy_j": (end - start) * gpus * power_w,
         "power_w": power_w,
