@@ -107,10 +107,11 @@ class Spool:
             return None
         except OSError as error:
             raise SpoolError(f"it can't be opened: {error.strerror}") from None
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode):
+            os.close(handle)
+            raise SpoolError("it is no regular file")
         with os.fdopen(handle, "rb") as file:
-            info = os.fstat(file.fileno())
-            if not stat.S_ISREG(info.st_mode):
-                raise SpoolError("it is no regular file")
             if info.st_size > MAX_FILE:
                 raise SpoolError(f"it has {info.st_size} bytes, more than {MAX_FILE}")
             return file.read(MAX_FILE + 1)
