@@ -45,7 +45,7 @@ def test_script_text_is_not_kept(store: Store, tmp_path: Path) -> None:
 def test_what_is_stored_comes_back(store: Store) -> None:
     stored = store.submission(store.add(NEW, [ESTIMATE]))
     assert stored.reading == replace(READING, text="")
-    assert (stored.named, stored.arguments, stored.final) == (("a100", "a6000"), ("-e",), False)
+    assert (stored.named, stored.arguments, stored.final) == (("a100", "a6000"), ("-e", "5"), False)
 
 
 def test_unfinished_until_final_and_again_with_a_new_model(store: Store) -> None:

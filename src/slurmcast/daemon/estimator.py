@@ -11,8 +11,8 @@ from slurmcast.model import Estimate, Reading, Submission
 from slurmcast.probe.model import Model, ModelError
 from slurmcast.probe.prior import prior
 from slurmcast.probe.registry import Registry
-from slurmcast.script.reader import no_sources, read
-from slurmcast.script.sources import OwnedFiles
+from slurmcast.script.reader import read
+from slurmcast.script.sources import OwnedFiles, no_sources
 
 log = logging.getLogger("slurmcast.estimator")
 
