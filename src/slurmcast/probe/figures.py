@@ -1,0 +1,123 @@
+"""What training reports: errors, coverage and choices of predictions that were made without the jobs' own runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from slurmcast.probe.examples import Sample
+from slurmcast.probe.features import Array
+from slurmcast.probe.intervals import Predictions, calibrate, ends_for
+
+FOLDS = 5
+
+
+def truths(samples: Sequence[Sample]) -> dict[str, Array]:
+    """Logarithms of what was measured, (n,) each, NaN where nothing was."""
+    return {
+        "time": np.array([sample.log_time for sample in samples]),
+        "energy": np.array([np.nan if s.log_energy is None else s.log_energy for s in samples]),
+    }
+
+
+def residuals(truth: Array, predictions: Predictions, target: str) -> Array:
+    """(truth - middle) / spread, (n,)."""
+    middle, spread = _columns(predictions, target)
+    return np.asarray((truth - middle) / spread)
+
+
+def figures(samples: Sequence[Sample], without_key: Predictions, seed: int) -> dict[str, Any]:
+    """By GPU type and target: keys, ``median_ape`` and ``p90_ape`` (fractions), ``coverage80`` (by intervals
+    calibrated on other keys) and their median ``width`` (p90 / p10), and ``mean_ape``, the median error of always
+    naming the geometric mean. ``better``: by pair of types and target, how often the better one was named right."""
+    measured = truths(samples)
+    groups = sorted({sample.type for sample in samples})
+    covered = {target: _coverage(samples, measured[target], without_key, target, seed) for target in measured}
+    table: dict[str, Any] = {}
+    for gpu_type in groups:
+        table[gpu_type] = {}
+        for target, truth in measured.items():
+            middle, _ = _columns(without_key, target)
+            index = np.array([s.type == gpu_type for s in samples]) & np.isfinite(truth) & np.isfinite(middle)
+            if index.any():
+                table[gpu_type][target] = _errors(truth[index], middle[index]) | {
+                    "keys": len({s.key for s, chosen in zip(samples, index, strict=True) if chosen}),
+                    "coverage80": _mean(covered[target][0][index]),
+                    "width": _mean(covered[target][1][index], np.nanmedian),
+                }
+    return {"types": table, "better": {t: better(samples, measured[t], _columns(without_key, t)[0]) for t in measured}}
+
+
+def better(samples: Sequence[Sample], truth: Array, middle: Array, margin: float = 0.0) -> dict[str, Any]:
+    """By pair of GPU types, over keys that ran on both with as many GPUs: ``keys``, ``right`` (share where the type
+    with less was predicted to take less), ``always`` (share that always naming one type would reach), and
+    ``ratio_ape``, the median error of the predicted ratio. Pairs that differ by a factor below 1 + ``margin`` are
+    passed over."""
+    by_key: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
+    for i, sample in enumerate(samples):
+        if np.isfinite(truth[i]) and np.isfinite(middle[i]):
+            by_key[sample.key, sample.gpus][sample.type] = i
+    pairs: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for found in by_key.values():
+        names = sorted(found)
+        for n, a in enumerate(names):
+            for b in names[n + 1 :]:
+                real = float(truth[found[b]] - truth[found[a]])
+                if abs(real) > np.log1p(margin):
+                    pairs[f"{a}/{b}"].append((real, float(middle[found[b]] - middle[found[a]])))
+    return {name: _choices(np.array(ratios)) for name, ratios in sorted(pairs.items())}
+
+
+def _choices(ratios: Array) -> dict[str, float]:
+    real, predicted = ratios.T
+    return {
+        "keys": len(ratios),
+        "right": float(np.mean((real > 0) == (predicted > 0))),
+        "always": float(max(np.mean(real > 0), np.mean(real <= 0))),
+        "ratio_ape": float(np.median(np.abs(np.expm1(predicted - real)))),
+    }
+
+
+def _errors(truth: Array, middle: Array) -> dict[str, float]:
+    ape = np.abs(np.expm1(middle - truth))
+    flat = np.abs(np.expm1(truth.mean() - truth))
+    return {
+        "median_ape": float(np.median(ape)),
+        "p90_ape": float(np.quantile(ape, 0.9)),
+        "mean_ape": float(np.median(flat)),
+    }
+
+
+def _coverage(
+    samples: Sequence[Sample], truth: Array, predictions: Predictions, target: str, seed: int
+) -> tuple[Array, Array]:
+    """Whether each truth lies in an interval that was calibrated on other keys (1 or 0), and the interval's width."""
+    keys = sorted({sample.key for sample in samples})
+    order = np.random.default_rng(seed).permutation(len(keys))
+    fold_of = {keys[k]: position % FOLDS for position, k in enumerate(order)}
+    fold = np.array([fold_of[sample.key] for sample in samples])
+    scaled = residuals(truth, predictions, target)
+    _, spread = _columns(predictions, target)
+    types = [sample.type for sample in samples]
+    inside, width = np.full(len(samples), np.nan), np.full(len(samples), np.nan)
+    for number in range(FOLDS):
+        calibration = calibrate(np.where(fold == number, np.nan, scaled), types)
+        for i in np.flatnonzero((fold == number) & np.isfinite(scaled)):
+            ends = ends_for(calibration, types[i])
+            if ends is not None:
+                inside[i] = float(ends.low <= scaled[i] <= ends.high)
+                width[i] = np.exp((ends.high - ends.low) * spread[i])
+    return inside, width
+
+
+def _columns(predictions: Predictions, target: str) -> tuple[Array, Array]:
+    if target == "time":
+        return predictions.log_time, predictions.time_spread
+    return predictions.log_energy, predictions.energy_spread
+
+
+def _mean(values: Array, by: Any = np.nanmean) -> float | None:
+    return float(by(values)) if np.isfinite(values).any() else None

@@ -1,0 +1,141 @@
+"""The covariance of the Gaussian process behind ``size+ratio``, and the gradient of its likelihood.
+
+Two jobs are alike as far as their scripts are (``S``), their numbers go the same way (``L``, which makes logarithms
+linear in logarithms: time ~ epochs^w) and their numbers are near (``C``, for what isn't linear):
+
+    S = exp(-|x - x'|^2 / 2 reach^2)    L = sum_j w_j^2 z_j z'_j    C = exp(-sum_j w_j^2 (z_j - z'_j)^2 / 2 bend^2)
+
+    size   = LEVEL^2 + script^2 S + L + slopes^2 S L + curves^2 S C
+    ratio  = type^2 + type_script^2 S + type_slopes^2 L + type_curves^2 S C
+    K      = size + [same GPU type] ratio
+
+Terms with ``S`` belong to a script and its like, those without to all jobs: a script that has run once takes its
+exponents from the others, and its ratio between types from the types' average. See Rasmussen and Williams, Gaussian
+Processes for Machine Learning (2006), sections 2.2, 4.2 and 5.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurmcast.probe.features import Array, squared_distances
+
+LEVEL = 2.0
+"""Prior standard deviation of the overall level around the examples' mean."""
+PRIOR = {
+    "script": 1.0,
+    "reach": 0.4,
+    "slopes": 0.4,
+    "curves": 0.4,
+    "bend": 1.0,
+    "type": 0.7,
+    "type_script": 0.2,
+    "type_slopes": 0.15,
+    "type_curves": 0.15,
+    "noise": 0.08,
+}
+"""Medians of the parameters' prior distributions, which are log-normal; those of the exponents w_j follow."""
+PRIOR_EXPONENT = 0.5
+PRIOR_SPREAD = 1.0
+"""Standard deviation of the logarithm of each parameter."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """n jobs on GPU types."""
+
+    vectors: NDArray[np.float32]
+    """Unit vectors, of shape (n, d)."""
+    rows: Array
+    """Columns of :class:`slurmcast.probe.features.Numbers`, of shape (n, m)."""
+    types: NDArray[np.int64]
+    """Indexes of the GPU types, of shape (n,)."""
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    def take(self, index: NDArray[np.integer]) -> Inputs:
+        """The jobs at ``index``."""
+        return Inputs(self.vectors[index], self.rows[index], self.types[index])
+
+
+def prior_means(columns: int) -> Array:
+    """Prior means of the logarithms of all parameters, of shape (10 + columns,)."""
+    return np.log([*PRIOR.values(), *[PRIOR_EXPONENT] * columns])
+
+
+class Terms:
+    """The building blocks of the covariance between ``a`` (n) and ``b`` (m) under ``theta``, the parameters' logs."""
+
+    def __init__(self, theta: Array, a: Inputs, b: Inputs, squared: Array | None = None) -> None:
+        self.p = dict(zip(PRIOR, np.exp(theta[: len(PRIOR)]), strict=True))
+        weights = np.exp(theta[len(PRIOR) :])
+        self.squared = squared_distances(a.vectors, b.vectors) if squared is None else squared
+        self.bent = squared_distances(a.rows * weights, b.rows * weights) / self.p["bend"] ** 2
+        self.script = np.exp(-self.squared / (2 * self.p["reach"] ** 2))
+        self.linear = (a.rows * weights) @ (b.rows * weights).T
+        self.curved = np.exp(-self.bent / 2)
+        self.same = (a.types[:, None] == b.types[None, :]).astype(np.float64)
+
+    def covariance(self) -> Array:
+        """K without noise, of shape (n, m)."""
+        p = self.p
+        of_script = p["script"] ** 2 + p["slopes"] ** 2 * self.linear + p["curves"] ** 2 * self.curved
+        size = LEVEL**2 + self.linear + self.script * of_script
+        of_type = p["type_script"] ** 2 + p["type_curves"] ** 2 * self.curved
+        ratio = p["type"] ** 2 + p["type_slopes"] ** 2 * self.linear + self.script * of_type
+        return np.asarray(size + self.same * ratio)
+
+
+def variances(theta: Array, inputs: Inputs) -> Array:
+    """Prior variance of each job without noise, of shape (n,): the diagonal of its covariance with itself."""
+    p = dict(zip(PRIOR, np.exp(2 * theta[: len(PRIOR)]), strict=True))
+    linear = ((inputs.rows * np.exp(theta[len(PRIOR) :])) ** 2).sum(axis=1)
+    constant = LEVEL**2 + p["script"] + p["curves"] + p["type"] + p["type_script"] + p["type_curves"]
+    return np.asarray(constant + linear * (1 + p["slopes"] + p["type_slopes"]))
+
+
+def loss_and_gradient(theta: Array, inputs: Inputs, squared: Array, targets: Array, runs: Array) -> tuple[float, Array]:
+    """Negative log posterior of ``theta`` (up to a constant) and its gradient.
+
+    ``targets`` (n,) are centred, the noise variance of each is ``noise^2 / runs``. Raises ``numpy.linalg.LinAlgError``
+    where the covariance isn't positive definite.
+    """
+    terms = Terms(theta, inputs, inputs, squared)
+    p = terms.p
+    noise = p["noise"] ** 2 / runs
+    covariance = terms.covariance() + np.diag(noise)
+    half = np.linalg.cholesky(covariance)
+    inverse = np.linalg.inv(covariance)
+    alpha = inverse @ targets
+    means = prior_means(inputs.rows.shape[1])
+    off = (theta - means) / PRIOR_SPREAD
+    loss = 0.5 * targets @ alpha + np.log(np.diag(half)).sum() + 0.5 * off @ off
+
+    m = (inverse - np.outer(alpha, alpha)) / 2
+    ms, mt = m * terms.script, m * terms.same
+    mst = ms * terms.same
+    on_linear = m + p["slopes"] ** 2 * ms + p["type_slopes"] ** 2 * mt
+    on_curved = (p["curves"] ** 2 * ms + p["type_curves"] ** 2 * mst) * terms.curved
+    of_script = p["script"] ** 2 + p["slopes"] ** 2 * terms.linear + p["curves"] ** 2 * terms.curved
+    of_type = p["type_script"] ** 2 + p["type_curves"] ** 2 * terms.curved
+    scalars = {
+        "script": 2 * p["script"] ** 2 * ms.sum(),
+        "reach": ((ms * of_script + mst * of_type) * terms.squared).sum() / p["reach"] ** 2,
+        "slopes": 2 * p["slopes"] ** 2 * (ms * terms.linear).sum(),
+        "curves": 2 * p["curves"] ** 2 * (ms * terms.curved).sum(),
+        "bend": (on_curved * terms.bent).sum(),
+        "type": 2 * p["type"] ** 2 * mt.sum(),
+        "type_script": 2 * p["type_script"] ** 2 * mst.sum(),
+        "type_slopes": 2 * p["type_slopes"] ** 2 * (mt * terms.linear).sum(),
+        "type_curves": 2 * p["type_curves"] ** 2 * (mst * terms.curved).sum(),
+        "noise": 2 * (np.diag(m) * noise).sum(),
+    }
+    z, squares = inputs.rows, np.exp(2 * theta[len(PRIOR) :])
+    along = (z * (on_linear @ z)).sum(axis=0)
+    apart = (z**2 * on_curved.sum(axis=1)[:, None]).sum(axis=0) - (z * (on_curved @ z)).sum(axis=0)
+    weights = 2 * squares * (along - apart / p["bend"] ** 2)
+    return float(loss), np.concatenate([[scalars[name] for name in PRIOR], weights]) + off / PRIOR_SPREAD

@@ -1,0 +1,171 @@
+"""A trained probe with its intervals: what the daemon asks, and how it lies on disk (safetensors and JSON)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from slurmcast.model import Estimate, Interval, Source
+from slurmcast.probe import per_type, size_ratio
+from slurmcast.probe.estimator import Estimator, Query
+from slurmcast.probe.intervals import Tails, ends_for
+from slurmcast.probe.territory import Territory
+from slurmcast.probe.threads import one_thread
+
+FORMAT = 1
+SETTINGS_FILE, TENSORS_FILE = "model.json", "model.safetensors"
+FARTHEST = 30.0
+"""Bound on predicted logarithms, so that nothing overflows."""
+
+Calibration = Mapping[str, Mapping[str, Tails]]
+"""By class and target, "near/time" for example, then by GPU type. A class or target that isn't there is unknown."""
+
+
+class ModelError(Exception):
+    """The model can't be used; the message says which file and what to do."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained probe. Times in s, energies in kWh of all the job's GPUs."""
+
+    kind: str
+    encoder: str
+    """Name of the encoder whose vectors it takes."""
+    dimensions: int
+    partitions: Mapping[str, str]
+    """GPU type of each partition that it speaks of."""
+    estimator: Estimator
+    territory: Territory
+    calibration: Calibration
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """What training measured: see :mod:`slurmcast.probe.figures`."""
+    version: str = ""
+    """The folder's name in the registry, empty before it is there."""
+
+    def predict(
+        self,
+        vector: NDArray[np.floating],
+        numbers: Mapping[str, float],
+        gpus_by_partition: Mapping[str, int],
+        *,
+        shared: bool = False,
+    ) -> tuple[Estimate, ...]:
+        """One estimate per partition, in the order of ``gpus_by_partition`` (a_ij).
+
+        ``vector`` (dimensions,) of the encoder, ``numbers`` as the script reader gave them; ``shared``: the job asks
+        for parts of GPUs, whose energy isn't its own. Unknown where the partition's GPU type was never seen, or the
+        script is farther from those seen than any interval was tested. Raises ValueError for another encoder's vector.
+        """
+        if vector.shape != (self.dimensions,):
+            raise ValueError(f"the vector has shape {vector.shape}, the model takes ({self.dimensions},)")
+        estimates = {name: Estimate(name, gpus, None, None, Source.UNKNOWN) for name, gpus in gpus_by_partition.items()}
+        distance = self.territory.distance(vector)
+        known = {
+            name: Query(vector.astype(np.float32), numbers, gpus, self.partitions[name])
+            for name, gpus in gpus_by_partition.items()
+            if gpus >= 1 and self.partitions.get(name) in self.estimator.types
+        }
+        if known and distance <= self.territory.limit:
+            region = "near" if distance <= self.territory.near else "far"
+            time_s, energy_kwh = self._intervals(list(known.values()), region)
+            for name, time, energy in zip(known, time_s, energy_kwh, strict=True):
+                if time is not None:
+                    own = None if shared else energy
+                    estimates[name] = Estimate(name, known[name].gpus, time, own, Source.PROBE)
+        return tuple(estimates.values())
+
+    def _intervals(self, asked: list[Query], region: str) -> tuple[list[Interval | None], list[Interval | None]]:
+        """Time and energy of each query, None where nothing can be said."""
+        with one_thread():
+            p = self.estimator.predict(asked)
+        times = self.calibration.get(f"{region}/time")
+        energies = self.calibration.get(f"{region}/energy")
+        return (
+            [_interval(p.log_time[i], p.time_spread[i], ends_for(times, q.type)) for i, q in enumerate(asked)],
+            [_interval(p.log_energy[i], p.energy_spread[i], ends_for(energies, q.type)) for i, q in enumerate(asked)],
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write ``model.safetensors`` and ``model.json`` into ``folder``, which exists."""
+        tensors, settings = self.estimator.parts()
+        data = save(
+            {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+            | {"territory": np.ascontiguousarray(self.territory.vectors)}
+        )
+        (folder / TENSORS_FILE).write_bytes(data)
+        table = {
+            "format": FORMAT,
+            "kind": self.kind,
+            "encoder": self.encoder,
+            "dimensions": self.dimensions,
+            "partitions": dict(self.partitions),
+            "estimator": settings,
+            "territory": {"near": self.territory.near, "limit": self.territory.limit},
+            "calibration": {
+                name: {gpu_type: [ends.low, ends.high] for gpu_type, ends in by_type.items()}
+                for name, by_type in self.calibration.items()
+            },
+            "figures": self.figures,
+            "tensors_sha256": hashlib.sha256(data).hexdigest(),
+        }
+        (folder / SETTINGS_FILE).write_text(json.dumps(table, indent=1, allow_nan=False) + "\n")
+
+
+def read(folder: Path) -> Model:
+    """The model that :meth:`Model.write` left in ``folder``. Raises :class:`ModelError`."""
+    path = folder / SETTINGS_FILE
+    remedy = "train again (slurmcast train) or go back to an older version"
+    try:
+        table = json.loads(path.read_text())
+        data = (folder / TENSORS_FILE).read_bytes()
+    except OSError as error:
+        raise ModelError(f"{error.filename}: {error.strerror}: {remedy}") from None
+    except ValueError as error:
+        raise ModelError(f"{path}: {error}: {remedy}") from None
+    if table.get("format") != FORMAT:
+        raise ModelError(f"{path}: format is {table.get('format')!r}, this version reads {FORMAT}: {remedy}")
+    found = hashlib.sha256(data).hexdigest()
+    if found != table.get("tensors_sha256"):
+        raise ModelError(f"{folder / TENSORS_FILE}: sha256 is {found}, {SETTINGS_FILE} says otherwise: {remedy}")
+    try:
+        return _model(table, load(data), folder.name)
+    except (KeyError, TypeError, ValueError, SafetensorError) as error:
+        raise ModelError(f"{path}: {type(error).__name__}: {error}: {remedy}") from None
+
+
+def _model(table: Mapping[str, Any], tensors: dict[str, NDArray[Any]], version: str) -> Model:
+    restore = size_ratio.restore if table["kind"] == "size+ratio" else per_type.restore
+    return Model(
+        kind=table["kind"],
+        encoder=table["encoder"],
+        dimensions=table["dimensions"],
+        partitions=table["partitions"],
+        estimator=restore(tensors, table["estimator"]),
+        territory=Territory(tensors["territory"], table["territory"]["near"], table["territory"]["limit"]),
+        calibration={
+            name: {gpu_type: Tails(low, high) for gpu_type, (low, high) in by_type.items()}
+            for name, by_type in table["calibration"].items()
+        },
+        figures=table["figures"],
+        version=version,
+    )
+
+
+def _interval(middle: float, spread: float, ends: Tails | None) -> Interval | None:
+    if ends is None or not math.isfinite(middle):
+        return None
+    low, mid, high = (
+        math.exp(min(max(middle + at * spread, -FARTHEST), FARTHEST)) for at in (ends.low, 0.0, ends.high)
+    )
+    return Interval(low, mid, high)

@@ -1,0 +1,129 @@
+"""Probes that stand alone for each target and GPU type: the paper's (``paper``) and two variants of ours.
+
+``paper``: embedding in, seconds or kWh out. ``log``: their logarithms out, since times span orders of magnitude.
+``log+numbers``: in addition the logarithms of the script's numbers in, which no embedding carries well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slurmcast.probe.dense import Dense
+from slurmcast.probe.estimator import Asked, Tensors, Trained
+from slurmcast.probe.examples import Sample, TrainingError
+from slurmcast.probe.features import Array, Numbers, choose_numbers
+from slurmcast.probe.intervals import Predictions
+
+FOLDS = 5
+MIN_SAMPLES = 10
+"""Samples of one GPU type (with the target measured) from which a network is trained for it."""
+TARGETS: dict[str, Callable[[Sample], float | None]] = {
+    "time": lambda sample: sample.log_time,
+    "energy": lambda sample: sample.log_energy,
+}
+
+
+@dataclass(frozen=True)
+class PerType:
+    """The trained networks, by target and GPU type."""
+
+    types: tuple[str, ...]
+    numbers: Numbers | None
+    """The columns beside the embedding; None where the embedding stands alone."""
+    logarithmic: bool
+    """Whether the networks give logarithms."""
+    networks: Mapping[tuple[str, str], Dense]
+    floors: Mapping[tuple[str, str], float]
+    """A tenth of the smallest value seen: a network on a linear scale may claim less than nothing."""
+
+    def predict(self, asked: Sequence[Asked]) -> Predictions:
+        """See :class:`slurmcast.probe.estimator.Estimator`. Spreads are 1: one width of interval for all jobs."""
+        inputs = _inputs(asked, self.numbers)
+        logs = {target: np.full(len(asked), np.nan) for target in TARGETS}
+        for (target, gpu_type), network in self.networks.items():
+            index = np.array([job.type == gpu_type for job in asked])
+            if index.any():
+                values = network(inputs[index])
+                floor = self.floors[target, gpu_type]
+                logs[target][index] = values if self.logarithmic else np.log(np.maximum(values, floor))
+        ones = np.ones(len(asked))
+        return Predictions(logs["time"], ones, logs["energy"], ones)
+
+    def parts(self) -> tuple[Tensors, dict[str, Any]]:
+        """See :class:`slurmcast.probe.estimator.Estimator`."""
+        tensors: Tensors = {}
+        networks = []
+        for number, ((target, gpu_type), network) in enumerate(self.networks.items()):
+            floor = self.floors[target, gpu_type]
+            networks.append({"target": target, "type": gpu_type, "floor": floor, "layers": len(network.layers)})
+            for depth, (weights, bias) in enumerate(network.layers):
+                tensors[f"{number}.{depth}.weight"] = weights
+                tensors[f"{number}.{depth}.bias"] = bias
+        numbers = None if self.numbers is None else self.numbers.to_settings()
+        return tensors, {
+            "types": list(self.types),
+            "numbers": numbers,
+            "logarithmic": self.logarithmic,
+            "networks": networks,
+        }
+
+
+def restore(tensors: Tensors, settings: Mapping[str, Any]) -> PerType:
+    """The estimator that :meth:`PerType.parts` described."""
+    networks, floors = {}, {}
+    for number, entry in enumerate(settings["networks"]):
+        name = (entry["target"], entry["type"])
+        floors[name] = float(entry["floor"])
+        networks[name] = Dense(
+            tuple((tensors[f"{number}.{n}.weight"], tensors[f"{number}.{n}.bias"]) for n in range(entry["layers"]))
+        )
+    numbers = None if settings["numbers"] is None else Numbers.from_settings(settings["numbers"])
+    return PerType(tuple(settings["types"]), numbers, bool(settings["logarithmic"]), networks, floors)
+
+
+def train(samples: Sequence[Sample], kind: str, seed: int) -> Trained:
+    """Train on ``samples``, and predict each by networks that were trained without the fold of keys that it is in."""
+    keys = sorted({sample.key for sample in samples})
+    order = np.random.default_rng(seed).permutation(len(keys))
+    fold = {keys[k]: position % FOLDS for position, k in enumerate(order)}
+    without = [np.full(len(samples), np.nan) for _ in TARGETS]
+    for number in range(FOLDS):
+        out = [i for i, sample in enumerate(samples) if fold[sample.key] == number]
+        partial = _fit([sample for sample in samples if fold[sample.key] != number], kind, seed)
+        predicted = partial.predict([samples[i] for i in out])
+        without[0][out], without[1][out] = predicted.log_time, predicted.log_energy
+    ones = np.ones(len(samples))
+    estimator = _fit(samples, kind, seed)
+    if not estimator.networks:
+        raise TrainingError(f"kind {kind!r} needs {MIN_SAMPLES} finished jobs on a GPU type at least; run more jobs")
+    return Trained(estimator, Predictions(without[0], ones, without[1], ones), None)
+
+
+def _fit(samples: Sequence[Sample], kind: str, seed: int) -> PerType:
+    from slurmcast.probe import network
+
+    types = tuple(sorted({sample.type for sample in samples}))
+    numbers = choose_numbers(samples) if kind == "log+numbers" else None
+    logarithmic = kind != "paper"
+    networks, floors = {}, {}
+    for gpu_type in types:
+        for target, value in TARGETS.items():
+            chosen = [s for s in samples if s.type == gpu_type and value(s) is not None]
+            if len(chosen) < MIN_SAMPLES:
+                continue
+            logs = np.array([value(sample) for sample in chosen], np.float64)
+            targets = logs if logarithmic else np.exp(logs)
+            networks[target, gpu_type] = network.train(_inputs(chosen, numbers), targets, seed)
+            floors[target, gpu_type] = float(np.exp(logs.min()) / 10)
+    return PerType(types, numbers, logarithmic, networks, floors)
+
+
+def _inputs(asked: Sequence[Asked], numbers: Numbers | None) -> Array:
+    vectors = np.stack([job.vector for job in asked]).astype(np.float64)
+    if numbers is None:
+        return vectors
+    return np.hstack([vectors, [numbers.row(job.numbers, job.gpus) for job in asked]])

@@ -1,0 +1,94 @@
+"""A Gaussian process over jobs and GPU types: fitting, prediction, and prediction with groups left out.
+
+numpy alone; n is bounded by the caller, since time grows with n^3 and memory with n^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from slurmcast.probe.features import Array, squared_distances
+from slurmcast.probe.kernel import PRIOR, Inputs, Terms, loss_and_gradient, prior_means, variances
+
+FIT_ROWS = 250
+"""Examples by which the parameters are chosen, drawn at random where there are more; all are conditioned on."""
+FIT_STEPS = 60
+FIT_RATE = 0.15
+OUTLIER = 3.0
+"""Left-out residuals of more spreads than this count as outliers: their noise is raised until they are within."""
+
+
+class Process:
+    """A process conditioned on examples. ``predict`` gives Gaussian means and standard deviations of new runs."""
+
+    def __init__(self, theta: Array, inputs: Inputs, targets: Array, runs: Array) -> None:
+        """``targets`` (n,): what was measured; ``runs`` (n,): how many runs each is the mean of (fewer than one where
+        the example is an outlier)."""
+        self.theta, self.inputs, self.targets, self.runs = theta, inputs, targets, runs
+        self.mean = float(np.average(targets, weights=runs))
+
+    @cached_property
+    def _noise(self) -> float:
+        return float(np.exp(2 * self.theta[list(PRIOR).index("noise")]))
+
+    @cached_property
+    def _inverse(self) -> Array:
+        covariance = Terms(self.theta, self.inputs, self.inputs).covariance()
+        return np.asarray(np.linalg.inv(covariance + np.diag(self._noise / self.runs)))
+
+    @cached_property
+    def _alpha(self) -> Array:
+        return np.asarray(self._inverse @ (self.targets - self.mean))
+
+    def predict(self, inputs: Inputs) -> tuple[Array, Array]:
+        """Means and standard deviations of one run of each job, each of shape (len(inputs),)."""
+        between = Terms(self.theta, inputs, self.inputs).covariance()
+        explained = ((between @ self._inverse) * between).sum(axis=1)
+        variance = np.maximum(variances(self.theta, inputs) - explained, 0.0) + self._noise
+        return self.mean + between @ self._alpha, np.sqrt(variance)
+
+    def left_out(self, groups: Sequence[Hashable]) -> tuple[Array, Array]:
+        """What :meth:`predict` would give for each example if its whole group weren't among the examples.
+
+        Exact for given parameters (Rasmussen and Williams, equation 5.12, for groups): no fit per group is needed.
+        """
+        members: dict[Hashable, list[int]] = {}
+        for index, group in enumerate(groups):
+            members.setdefault(group, []).append(index)
+        means, spreads = np.empty(len(groups)), np.empty(len(groups))
+        for indexes in members.values():
+            block = np.linalg.inv(self._inverse[np.ix_(indexes, indexes)])
+            means[indexes] = self.targets[indexes] - block @ self._alpha[indexes]
+            # The block holds the noise of a mean over runs; what is predicted is one run.
+            noise = self._noise * (1 - 1 / self.runs[indexes])
+            spreads[indexes] = np.sqrt(np.maximum(np.diag(block) + noise, self._noise))
+        return means, spreads
+
+
+def fit(inputs: Inputs, targets: Array, runs: Array, seed: int = 0) -> Process:
+    """The process whose parameters have the highest posterior, outliers weighed down. Deterministic by ``seed``."""
+    chosen = np.arange(len(inputs))
+    if len(inputs) > FIT_ROWS:
+        chosen = np.sort(np.random.default_rng(seed).choice(len(inputs), FIT_ROWS, replace=False))
+    process = Process(_climb(inputs.take(chosen), targets[chosen], runs[chosen]), inputs, targets, runs)
+    means, spreads = process.left_out(range(len(inputs)))
+    excess = np.abs(targets - means) / (OUTLIER * spreads)
+    return Process(process.theta, inputs, targets, np.where(excess > 1, runs / excess**2, runs))
+
+
+def _climb(inputs: Inputs, targets: Array, runs: Array) -> Array:
+    """Parameters by Adam (Kingma and Ba, 2015) with a rate that falls to zero."""
+    squared = squared_distances(inputs.vectors, inputs.vectors)
+    centred = targets - np.average(targets, weights=runs)
+    theta = prior_means(inputs.rows.shape[1])
+    first, second = np.zeros_like(theta), np.zeros_like(theta)
+    for step in range(1, FIT_STEPS + 1):
+        _, gradient = loss_and_gradient(theta, inputs, squared, centred, runs)
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.99 * second + 0.01 * gradient**2
+        rate = FIT_RATE * (1 - (step - 1) / FIT_STEPS)
+        theta = theta - rate * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.99**step)) + 1e-8)
+    return theta

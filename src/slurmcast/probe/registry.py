@@ -1,0 +1,81 @@
+"""A folder of trained models: one version a folder, and a link to the one in use."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from pathlib import Path
+
+from slurmcast.probe.model import SETTINGS_FILE, TENSORS_FILE, Model, ModelError, read
+
+CURRENT = "current"
+
+
+class Registry:
+    """The versions under one folder, each named ``YYYYmmdd-HHMMSS-HASH`` (UTC, of its contents)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def add(self, model: Model) -> str:
+        """Keep ``model`` as a new version and return its name; the one in use stays in use."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        draft = self.folder / f".draft-{os.getpid()}"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir()
+        model.write(draft)
+        contents = b"".join((draft / name).read_bytes() for name in (SETTINGS_FILE, TENSORS_FILE))
+        version = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{hashlib.sha256(contents).hexdigest()[:8]}"
+        for path in [draft / SETTINGS_FILE, draft / TENSORS_FILE, draft]:
+            _sync(path)
+        if (self.folder / version).exists():
+            shutil.rmtree(draft)
+        else:
+            draft.rename(self.folder / version)
+        return version
+
+    def promote(self, version: str) -> None:
+        """Make ``version`` the one in use, by one atomic step. Raises :class:`ModelError`."""
+        if version not in self.versions():
+            known = ", ".join(self.versions()) or "none"
+            raise ModelError(f"{self.folder}: there is no version {version!r}; there are: {known}")
+        link = self.folder / f".{CURRENT}-{os.getpid()}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(version)
+        link.replace(self.folder / CURRENT)
+        _sync(self.folder)
+
+    def versions(self) -> list[str]:
+        """All versions, the oldest first."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(p.name for p in self.folder.iterdir() if not p.is_symlink() and (p / SETTINGS_FILE).is_file())
+
+    def current(self) -> str | None:
+        """The version in use, None where there is none yet."""
+        link = self.folder / CURRENT
+        return link.readlink().name if link.is_symlink() else None
+
+    def load(self, encoder: str, version: str | None = None) -> Model:
+        """The model of ``version``, by default the one in use. Raises :class:`ModelError`, also where it was trained
+        on vectors of another encoder than ``encoder``."""
+        version = version or self.current()
+        if version is None:
+            raise ModelError(f"{self.folder}: no model yet: run slurmcast train once jobs have finished")
+        model = read(self.folder / version)
+        if model.encoder != encoder:
+            raise ModelError(
+                f"{self.folder / version}: trained on vectors of {model.encoder}, the encoder is {encoder}: "
+                "run slurmcast train, or set [encoder] back"
+            )
+        return model
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,119 @@
+"""The default probe, ``size+ratio``: one Gaussian process for time and one for a GPU's power, each over all GPU types.
+
+A job's size is shared by all types, the ratio between types is drawn to the types' average where evidence is thin
+(:mod:`slurmcast.probe.kernel`). Energy is time x power x GPUs: power varies much less between jobs than energy does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slurmcast.probe.estimator import Asked, Tensors, Trained
+from slurmcast.probe.examples import Sample, log_energy
+from slurmcast.probe.features import Array, Numbers, choose_numbers, unit
+from slurmcast.probe.intervals import Predictions
+from slurmcast.probe.kernel import Inputs
+from slurmcast.probe.process import Process, fit
+
+MAX_SAMPLES = 1500
+"""Samples that are kept, the latest ones: prediction takes a few ms and 40 MB at this number."""
+MIN_MEASURED = 9
+"""Keys with measured energy from which energy is predicted."""
+
+
+@dataclass(frozen=True)
+class SizeRatio:
+    """The trained processes. ``power`` is None where too few runs were measured."""
+
+    types: tuple[str, ...]
+    numbers: Numbers
+    time: Process
+    power: Process | None
+
+    def predict(self, asked: Sequence[Asked]) -> Predictions:
+        """See :class:`slurmcast.probe.estimator.Estimator`."""
+        inputs = _inputs(asked, self.numbers, self.types)
+        ahead = _ahead(self.numbers, inputs)
+        log_time, time_spread = self.time.predict(inputs)
+        power = None if self.power is None else self.power.predict(inputs)
+        return _predictions(asked, log_time + ahead, time_spread, power)
+
+    def parts(self) -> tuple[Tensors, dict[str, Any]]:
+        """See :class:`slurmcast.probe.estimator.Estimator`."""
+        tensors: Tensors = {}
+        for name, process in (("time", self.time), ("power", self.power)):
+            if process is not None:
+                tensors |= {
+                    f"{name}.theta": process.theta,
+                    f"{name}.vectors": process.inputs.vectors,
+                    f"{name}.rows": process.inputs.rows,
+                    f"{name}.types": process.inputs.types,
+                    f"{name}.targets": process.targets,
+                    f"{name}.runs": process.runs,
+                }
+        return tensors, {"types": list(self.types), "numbers": self.numbers.to_settings()}
+
+
+def restore(tensors: Tensors, settings: Mapping[str, Any]) -> SizeRatio:
+    """The estimator that :meth:`SizeRatio.parts` described."""
+
+    def process(name: str) -> Process:
+        inputs = Inputs(tensors[f"{name}.vectors"], tensors[f"{name}.rows"], tensors[f"{name}.types"])
+        return Process(tensors[f"{name}.theta"], inputs, tensors[f"{name}.targets"], tensors[f"{name}.runs"])
+
+    power = process("power") if "power.theta" in tensors else None
+    return SizeRatio(tuple(settings["types"]), Numbers.from_settings(settings["numbers"]), process("time"), power)
+
+
+def train(samples: Sequence[Sample], clusters: Sequence[Hashable] | None, seed: int) -> Trained:
+    """Train on ``samples`` (at most :data:`MAX_SAMPLES`) and predict each without its key, and without its cluster."""
+    types = tuple(sorted({sample.type for sample in samples}))
+    numbers = choose_numbers(samples)
+    inputs = _inputs(samples, numbers, types)
+    ahead = _ahead(numbers, inputs)
+    times = np.array([sample.log_time for sample in samples]) - ahead
+    time = fit(inputs, times, np.array([float(sample.runs) for sample in samples]), seed)
+    measured = [i for i, sample in enumerate(samples) if sample.log_power is not None]
+    power = None
+    if len({samples[i].key for i in measured}) >= MIN_MEASURED:
+        powers = np.array([samples[i].log_power for i in measured], np.float64)
+        runs = np.array([float(samples[i].measured) for i in measured])
+        power = fit(inputs.take(np.array(measured)), powers, runs, seed)
+
+    def without(groups: Sequence[Hashable]) -> Predictions:
+        log_time, time_spread = time.left_out(groups)
+        left: tuple[Array, Array] | None = None
+        if power is not None:
+            left = np.full(len(samples), np.nan), np.full(len(samples), np.nan)
+            left[0][measured], left[1][measured] = power.left_out([groups[i] for i in measured])
+        return _predictions(samples, log_time + ahead, time_spread, left)
+
+    estimator = SizeRatio(types, numbers, time, power)
+    keys = [sample.key for sample in samples]
+    return Trained(estimator, without(keys), None if clusters is None else without(clusters))
+
+
+def _inputs(asked: Sequence[Asked], numbers: Numbers, types: tuple[str, ...]) -> Inputs:
+    vectors = unit(np.stack([job.vector for job in asked]))
+    rows = np.stack([numbers.row(job.numbers, job.gpus) for job in asked])
+    return Inputs(vectors, rows, np.array([types.index(job.type) for job in asked], np.int64))
+
+
+def _ahead(numbers: Numbers, inputs: Inputs) -> Array:
+    """What is taken for granted of each logarithmic time before the process speaks."""
+    return np.array([numbers.proportional(row) for row in inputs.rows])
+
+
+def _predictions(
+    asked: Sequence[Asked], log_time: Array, time_spread: Array, power: tuple[Array, Array] | None
+) -> Predictions:
+    if power is None:
+        nothing = np.full(len(asked), np.nan)
+        return Predictions(log_time, time_spread, nothing, nothing)
+    gpus = np.array([job.gpus for job in asked])
+    energy = np.array([log_energy(t, p, a) for t, p, a in zip(log_time, power[0], gpus, strict=True)])
+    return Predictions(log_time, time_spread, energy, np.hypot(time_spread, power[1]))

@@ -1,0 +1,126 @@
+"""From finished jobs to a model with intervals and figures."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slurmcast.config import ProbeConfig
+from slurmcast.probe import per_type, size_ratio
+from slurmcast.probe.estimator import Trained
+from slurmcast.probe.examples import Example, Sample, TrainingError, merged
+from slurmcast.probe.features import unit
+from slurmcast.probe.figures import figures, residuals, truths
+from slurmcast.probe.intervals import Predictions, Tails, calibrate
+from slurmcast.probe.model import Model
+from slurmcast.probe.territory import survey
+from slurmcast.probe.threads import one_thread
+
+log = logging.getLogger(__name__)
+
+MIN_KEYS = 12
+"""Different jobs from which a probe is trained: with fewer, no interval could be calibrated."""
+MIN_TYPE_KEYS = 3
+"""Different jobs on a GPU type from which the probe speaks of it."""
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """A model, not yet in the registry, and what its training measured (also in ``model.figures``)."""
+
+    model: Model
+    figures: Mapping[str, Any]
+
+
+def train(
+    examples: Iterable[Example],
+    config: ProbeConfig,
+    *,
+    encoder: str,
+    partitions: Mapping[str, str] | None = None,
+) -> TrainingResult:
+    """Train a probe of ``config.kind`` on ``examples``, the oldest first. The same examples, kind and seed give the
+    same model on the same machine.
+
+    ``encoder``: name of the encoder that made the vectors. ``partitions``: GPU types of partitions beside those of the
+    examples, so that a new partition of a known type has estimates. Raises :class:`TrainingError`.
+    """
+    with one_thread():
+        return _train(list(examples), config, encoder, partitions or {})
+
+
+def _train(examples: list[Example], config: ProbeConfig, encoder: str, partitions: Mapping[str, str]) -> TrainingResult:
+    begun = time.monotonic()
+    samples = _usable(merged(examples))
+    keys = [sample.key for sample in samples]
+    surveyed = survey(unit(np.stack([sample.vector for sample in samples])), keys, config.kind == "size+ratio")
+    trained = (
+        size_ratio.train(samples, surveyed.clusters, config.seed)
+        if config.kind == "size+ratio"
+        else per_type.train(samples, config.kind, config.seed)
+    )
+    calibration = _calibration(samples, trained, surveyed.clusters)
+    if "near/time" not in calibration:
+        raise TrainingError("too few finished jobs to calibrate intervals; run more jobs")
+    territory = surveyed.territory
+    found = {
+        "kind": config.kind,
+        "examples": len(examples),
+        "keys": len(set(keys)),
+        "clusters": None if surveyed.clusters is None else len(set(surveyed.clusters)),
+        "seconds": round(time.monotonic() - begun, 3),
+        **figures(samples, trained.without_key, config.seed),
+    }
+    model = Model(
+        kind=config.kind,
+        encoder=encoder,
+        dimensions=len(samples[0].vector),
+        partitions={**partitions, **{example.partition: example.type for example in examples}},
+        estimator=trained.estimator,
+        territory=territory,
+        calibration=calibration,
+        figures=found,
+    )
+    return TrainingResult(model, found)
+
+
+def _usable(samples: list[Sample]) -> list[Sample]:
+    """The samples that a probe is trained on."""
+    by_type: dict[str, set[str]] = {}
+    for sample in samples:
+        by_type.setdefault(sample.type, set()).add(sample.key)
+    thin = {name for name, keys in by_type.items() if len(keys) < MIN_TYPE_KEYS}
+    if thin:
+        log.warning("fewer than %d jobs have finished on %s: not learned yet", MIN_TYPE_KEYS, ", ".join(sorted(thin)))
+    kept = [sample for sample in samples if sample.type not in thin]
+    if len(kept) > size_ratio.MAX_SAMPLES:
+        log.info("of %d different jobs the latest %d are learned from", len(kept), size_ratio.MAX_SAMPLES)
+        kept = kept[-size_ratio.MAX_SAMPLES :]
+    keys = len({sample.key for sample in kept})
+    if keys < MIN_KEYS:
+        raise TrainingError(f"{keys} different jobs have finished, a probe needs {MIN_KEYS}; run more jobs first")
+    return kept
+
+
+def _calibration(
+    samples: list[Sample], trained: Trained, clusters: tuple[int, ...] | None
+) -> dict[str, Mapping[str, Tails]]:
+    """Ends of intervals for both classes of jobs and both targets, where there is enough to tell."""
+    types = [sample.type for sample in samples]
+    found: dict[str, Mapping[str, Tails]] = {}
+    regions: dict[str, tuple[Predictions | None, tuple[int, ...] | None]] = {
+        "near": (trained.without_key, None),
+        "far": (trained.without_cluster, clusters),
+    }
+    for region, (predictions, groups) in regions.items():
+        for target, truth in truths(samples).items():
+            if predictions is not None:
+                ends = calibrate(residuals(truth, predictions, target), types, groups)
+                if ends is not None:
+                    found[f"{region}/{target}"] = ends
+    return found
