@@ -5,9 +5,10 @@ Pure functions. The order of the checks is fixed, so that the same job always ge
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 
-from slurmcast.model import Estimate, GpuRequest, Job, May, Partition, PendingJob, Verdict
+from slurmcast.model import Estimate, GpuRequest, Job, May, Node, Partition, PendingJob, Verdict
 
 LIMIT_REASONS = (
     "QOS",
@@ -26,7 +27,7 @@ LIMIT_REASONS = (
 def leave_alone(pending: PendingJob, now: float) -> str | None:
     """Why nothing at all may be done with the job, or None."""
     job = pending.job
-    limit = next((job.reason for prefix in LIMIT_REASONS if job.reason.startswith(prefix)), None)
+    limited = job.reason.startswith(LIMIT_REASONS)
     own_begin = job.begin_time > now and job.begin_time != pending.grace_until
     reasons = (
         (pending.opted_out, "The user opted out of slurmcast."),
@@ -40,7 +41,7 @@ def leave_alone(pending: PendingJob, now: float) -> str | None:
         (bool(job.dependency) or job.reason.startswith("Dependency"), "The job waits for other jobs."),
         (own_begin, "The job has a begin time that slurmcast didn't set."),
         (job.pinned and not pending.pinned_by_us, "An admin set the job's priority by hand."),
-        (limit is not None, f"A limit keeps the job waiting ({limit}), not its place in the queue."),
+        (limited, f"A limit keeps the job waiting ({job.reason}), not its place in the queue."),
     )
     return next((reason for applies, reason in reasons if applies), None)
 
@@ -96,7 +97,10 @@ def _forbidden(job: Job, target: Partition) -> str | None:
         (groups is not None and not job.groups & groups, "None of the user's groups may use it."),
         (target.root_only, "Only root may use it."),
         (target.reservation_required, "It takes jobs with a reservation only."),
-        (target.max_nodes is not None and job.nodes > target.max_nodes, f"It allows {target.max_nodes} nodes."),
+        (
+            target.max_nodes is not None and job.nodes > target.max_nodes,
+            f"It allows at most {target.max_nodes} node(s).",
+        ),
         (too_long, f"The job's time limit is longer than the {(longest or 0) / 60:.0f} min that it allows."),
     )
     return next((reason for applies, reason in reasons if applies), None)
@@ -112,16 +116,20 @@ def gpus_per_node(request: GpuRequest | None, total: int, nodes: int) -> int:
 def _misfit(job: Job, target: Partition) -> str | None:
     gpus = gpus_per_node(job.gpus, job.gpus_total, job.nodes)
     cpus = -(-job.cpus // max(job.nodes, 1))
-    nodes = [node for node in target.nodes if node.usable]
-    for fits, reason in (
-        (lambda n: n.gpus >= gpus, f"No {job.nodes} nodes there have {gpus} GPUs each."),
-        (lambda n: n.cpus >= cpus, f"No {job.nodes} nodes there have {cpus} CPUs each."),
-        (lambda n: n.memory_mb >= job.memory_mb_per_node, f"No {job.nodes} nodes there have the memory."),
-        (lambda n: _has_features(job.features, n.features), f"No {job.nodes} nodes there have {job.features}."),
-    ):
-        nodes = [node for node in nodes if fits(node)]
+    checks: tuple[tuple[Callable[[Node], bool], str], ...] = (
+        (lambda n: n.usable and n.gpus >= gpus, f"with {gpus} GPUs"),
+        (lambda n: n.cpus >= cpus, f"with {cpus} CPUs"),
+        (lambda n: n.memory_mb >= job.memory_mb_per_node, "with enough memory"),
+        (lambda n: _has_features(job.features, n.features), f"with feature {job.features}"),
+    )
+    fitting = (node for node in target.nodes if all(check(node) for check, _ in checks))
+    if len(list(islice(fitting, job.nodes))) >= job.nodes:
+        return None
+    nodes = list(target.nodes)
+    for check, what in checks:
+        nodes = [node for node in nodes if check(node)]
         if len(nodes) < job.nodes:
-            return reason
+            return f"It has no {'node' if job.nodes == 1 else f'{job.nodes} nodes'} {what}."
     return None
 
 

@@ -89,7 +89,7 @@ class Job:
     submit_line: str = ""
     is_array: bool = False
     array_job_id: int = 0
-    """The array's base id, 0 where the job is in none. The record of an array's waiting tasks has it as ``job_id`` too."""
+    """The array's base id, 0 where the job is in none; it is the ``job_id`` of the record of the waiting tasks too."""
     batch: bool = True
     """False for srun and salloc, which have no script."""
     federated: bool = False

@@ -1,52 +1,76 @@
-"""Free GPUs of a partition, node by node, and whether a job fits: a_ij <= c_j with the nodes' borders kept."""
+"""What is free on a partition, node by node, and whether a job fits: a_ij <= c_j with the nodes' borders kept."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from slurmcast.model import Node
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """GPUs that a job asks for: ``nodes`` times ``per_node``, or ``total`` spread anyhow where ``per_node`` is None."""
+    """What a job asks for: ``nodes`` times ``per_node`` GPUs, or ``total`` spread anyhow where ``per_node`` is None.
+
+    ``cpus`` and ``memory_mb`` are per node. ``whole``: an exclusive job, which needs nodes that nobody else is on.
+    """
 
     total: int
     nodes: int = 1
     per_node: int | None = None
+    cpus: int = 0
+    memory_mb: int = 0
+    whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+Take = tuple[list[int], int, int, int]
+"""A node's free amounts, and the GPUs, CPUs and memory that a job takes of them."""
+
+
 class Capacity:
-    """Free GPUs per node."""
+    """The free GPUs, CPUs and memory of a partition's usable nodes; :meth:`take` uses them up."""
 
-    free: tuple[int, ...]
-    total: int
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        usable = [node for node in nodes if node.usable]
+        # Best fit goes over the fullest nodes first, so that empty nodes stay free for wide jobs.
+        self._free = sorted([n.gpus_free, n.cpus_free, n.memory_mb_free, n.gpus, n.cpus] for n in usable)
+        self.gpus = sum(free[0] for free in self._free)
 
-    @classmethod
-    def of(cls, free: tuple[int, ...]) -> Capacity:
-        return cls(free, sum(free))
+    def take(self, shape: Shape) -> bool:
+        """Place the job if it fits now; whether it did."""
+        if shape.total > self.gpus:
+            return False
+        per_node = shape.total if shape.per_node is None else shape.per_node
+        taken = self._same_on_each(shape, per_node, shape.nodes if shape.per_node is not None else 1)
+        if taken is None and shape.per_node is None and not shape.whole:
+            taken = self._spread(shape.total)
+        if taken is None:
+            return False
+        for free, gpus, cpus, memory_mb in taken:
+            free[0] -= gpus
+            free[1] -= cpus
+            free[2] -= memory_mb
+            self.gpus -= gpus
+        self._free.sort()
+        return True
 
-    def without(self, shape: Shape) -> Capacity | None:
-        """What is left after the job was placed, or None where it doesn't fit.
+    def _same_on_each(self, shape: Shape, gpus: int, nodes: int) -> list[Take] | None:
+        chosen: list[Take] = []
+        for free in self._free:
+            if len(chosen) == nodes:
+                break
+            fits = free[0] >= gpus and free[1] >= shape.cpus and free[2] >= shape.memory_mb
+            if fits and not shape.whole:
+                chosen.append((free, gpus, shape.cpus, shape.memory_mb))
+            elif fits and free[0] == free[3] and free[1] == free[4]:
+                chosen.append((free, free[0], free[1], free[2]))
+        return chosen if len(chosen) == nodes else None
 
-        Best fit: the fullest nodes that suffice, so that whole nodes stay free for wide jobs.
-        """
-        if shape.total > self.total:
-            return None
-        free = sorted(self.free)
-        if shape.per_node is not None:
-            chosen = [n for n, gpus in enumerate(free) if gpus >= shape.per_node][: shape.nodes]
-            if len(chosen) < shape.nodes:
-                return None
-            for n in chosen:
-                free[n] -= shape.per_node
-            return Capacity.of(tuple(free))
-        single = next((n for n, gpus in enumerate(free) if gpus >= shape.total), None)
-        if single is not None:
-            free[single] -= shape.total
-            return Capacity.of(tuple(free))
-        left = shape.total
-        for n in range(len(free) - 1, -1, -1):  # the emptiest nodes first: as few nodes as possible
-            taken = min(left, free[n])
-            free[n] -= taken
-            left -= taken
-        return Capacity.of(tuple(free))
+    def _spread(self, total: int) -> list[Take]:
+        """The emptiest nodes first: as few nodes as possible. CPUs and memory go with the tasks, unknown here."""
+        chosen: list[Take] = []
+        for free in reversed(self._free):
+            gpus = min(total, free[0])
+            chosen.append((free, gpus, 0, 0))
+            total -= gpus
+        return chosen

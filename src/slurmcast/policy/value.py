@@ -42,17 +42,18 @@ def _mean_power(work: Floats, energy_kwh: Floats) -> Floats:
 def assign(v: Floats, shapes: Sequence[Shape], capacities: Sequence[Capacity]) -> dict[int, int]:
     """Take the pairs (i, j) by descending v_ij; give job i to partition j where it fits, each job once.
 
-    ``v`` (n, m) with NaN for pairs that may not be; ``shapes`` one per job; ``capacities`` one per partition. Of equal
-    values the job that comes first goes first. Returns job index -> partition index.
+    ``v`` (n, m) with NaN for pairs that may not be; ``shapes`` one per job; ``capacities`` one per partition, used up
+    here. Of equal values the job that comes first goes first. Returns job index -> partition index.
     """
     rows, columns = np.nonzero(~np.isnan(v))
     order = np.argsort(-v[rows, columns], kind="stable")
-    free = list(capacities)
     assigned: dict[int, int] = {}
+    hopeless: set[tuple[Shape, int]] = set()  # capacity only shrinks: what did not fit once won't fit later
     for i, j in zip(rows[order].tolist(), columns[order].tolist(), strict=True):
-        if i in assigned or shapes[i].total > free[j].total:
+        if i in assigned or not capacities[j].gpus or (shapes[i], j) in hopeless:
             continue
-        left = free[j].without(shapes[i])
-        if left is not None:
-            assigned[i], free[j] = j, left
+        if capacities[j].take(shapes[i]):
+            assigned[i] = j
+        else:
+            hopeless.add((shapes[i], j))
     return assigned
