@@ -14,11 +14,10 @@ _BLANKS = b" \t\n\v\f\r"
 _PIECE = re.compile(
     r"(?P<space>[ \t\n\v\f\r]+)"
     r"|(?P<comment>\#)"
-    r'|"(?P<double>(?:[^"\\]+|\\.)*)(?:"|$)'
-    r"|'(?P<single>(?:[^'\\]+|\\.)*)(?:'|$)"
+    r'|"(?P<double>(?:[^"\\]++|\\.)*+)(?:"|\\?\Z)'
+    r"|'(?P<single>(?:[^'\\]++|\\.)*+)(?:'|\\?\Z)"
     r"|\\(?P<escaped>.?)"
-    r"""|(?P<plain>[^ \t\n\v\f\r\#"'\\]+)"""
-    r"""|(?P<stray>["'])""",
+    r"""|(?P<plain>[^ \t\n\v\f\r\#"'\\]+)""",
     re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)

@@ -1,0 +1,129 @@
+"""From a submission to what is known of its work: the script reader's front door."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+
+from slurmcast.model import Reading, Submission
+from slurmcast.script import directives, resources
+from slurmcast.script.gather import Gathered, gather
+from slurmcast.script.sources import SourceReader, no_sources
+
+__all__ = ["no_sources", "read"]
+
+OPT_OUT = "slurmcast:off"
+OPT_IN = "slurmcast:move"
+MAX_SCRIPT = 4 * 1024 * 1024
+"""Slurm's own default limit (max_script_size); what lies beyond is not read."""
+MAX_LINE = 1000
+_NOISE = re.compile(
+    r"#SBATCH\s+(?:--(?:job-name|output|error|mail-\w+|account|comment|chdir)\b|-[JoeAD]).*|#(?!!|SBATCH\b).*|\s*"
+)
+
+
+def read(submission: Submission, sources: SourceReader = no_sources) -> Reading:
+    """Read one submission. Pure but for ``sources``; never raises, whatever the script; linear in its size.
+
+    Slurm's own fields (``submission.request``, ``partition``) win over the script's directives; a program's arguments
+    win over variables, those over settings files, those over defaults in the sources.
+    """
+    script = submission.script[:MAX_SCRIPT]
+    said = directives.parse(script)
+    asked = resources.read(submission.request, said.options, submission.array)
+    text = script.removeprefix(directives.BOM).decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    found = gather(submission, text, _slurm_variables(submission, asked.numbers), sources)
+    partition = submission.partition or said.options.get("partition", "")
+    comment = submission.request.get("comment", "") or said.options.get("comment", "")
+    wishes = re.split(r"[\s,;]+", comment)
+    return Reading(
+        key=_key(submission, asked, found.texts.values()),
+        text=_text(submission, text, found),
+        numbers=found.numbers() | asked.numbers,
+        gpus=asked.gpus,
+        gpus_total=asked.gpus_total,
+        partitions=tuple(name.strip() for name in partition.split(",") if name.strip()),
+        time_limit_s=asked.time_limit_s,
+        sources=tuple(_printable(path) for path in found.texts),
+        missing_sources=tuple(_printable(f"{path}: {reason}") for path, reason in found.missing.items()),
+        opted_out=OPT_OUT in wishes,
+        opted_in=OPT_IN in wishes and OPT_OUT not in wishes,
+    )
+
+
+def _slurm_variables(submission: Submission, asked: Mapping[str, float]) -> dict[str, str]:
+    """The variables that Slurm will set in the job, as far as they are known now (man sbatch, OUTPUT ENVIRONMENT)."""
+    first = re.match(r"\[?(\d{1,9})", submission.array)
+    named = {
+        "SLURM_SUBMIT_DIR": submission.work_dir,
+        "SLURM_ARRAY_TASK_ID": first[1] if first else "",
+        "SLURM_JOB_NAME": submission.name,
+    }
+    counted = {
+        "SLURM_NNODES": "nodes",
+        "SLURM_JOB_NUM_NODES": "nodes",
+        "SLURM_NTASKS": "tasks",
+        "SLURM_NPROCS": "tasks",
+        "SLURM_NTASKS_PER_NODE": "ntasks_per_node",
+        "SLURM_CPUS_PER_TASK": "cpus_per_task",
+        "SLURM_GPUS": "gpus",
+    }
+    counts = {variable: f"{asked[name]:.0f}" for variable, name in counted.items() if name in asked}
+    if "gpus" in asked and asked["gpus"] % asked["nodes"] == 0:
+        counts["SLURM_GPUS_ON_NODE"] = f"{asked['gpus'] / asked['nodes']:.0f}"
+    return {name: value for name, value in named.items() if value} | counts
+
+
+def _key(submission: Submission, asked: resources.Resources, sources: Iterable[str]) -> str:
+    """sha256 over everything that decides the work, each part with its length, so that no two lists look alike.
+
+    The request enters as it is understood, so that every release's spelling of it gives the same key. Not in it: who
+    submits, the job's name, the script's path, account, QOS and comment.
+    """
+    request = {name: f"{value:g}" for name, value in asked.numbers.items()}
+    request |= {"type": asked.gpus.type or "", "shared": str(asked.gpus.shared)} if asked.gpus else {}
+    request["features"] = submission.request.get("features", "")
+    parts = [
+        [submission.script, str(submission.script_size).encode()],
+        [_bytes(source) for source in sources],
+        [_bytes(argument) for argument in submission.argv[1:]],
+        [_bytes(f"{name}={value}") for name, value in sorted(submission.environment.items())],
+        [_bytes(f"{name}={value}") for name, value in sorted(request.items())],
+        [_bytes(submission.array)],
+    ]
+    digest = hashlib.sha256(b"slurmcast-reading 1")
+    for group in parts:
+        digest.update(len(group).to_bytes(8, "big"))
+        for part in group:
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def _text(submission: Submission, script: str, found: Gathered) -> str:
+    """What the encoder reads: arguments, chosen environment, script and sources, without comments and blank lines."""
+    environment = [f"{name}={value}" for name, value in sorted(submission.environment.items())]
+    head = [f"# arguments: {' '.join(submission.argv[1:])}"] if submission.argv[1:] else []
+    head += [f"# environment: {' '.join(environment)}"] if environment else []
+    blocks = ["\n".join([*head, *_condensed(script)])]
+    blocks += [
+        f"# file: {path.rpartition('/')[2]}\n" + "\n".join(_condensed(text)) for path, text in found.texts.items()
+    ]
+    return _printable("\n\n".join(blocks))
+
+
+def _condensed(text: str) -> list[str]:
+    """The lines that say something; of a line that is a payload only the beginning."""
+    lines = (line.rstrip() for line in text.split("\n"))
+    kept = [line for line in lines if not _NOISE.fullmatch(line.lstrip()[:MAX_LINE])]
+    return [line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]} [{len(line)} characters]" for line in kept]
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _printable(text: str) -> str:
+    """``text`` without what can't be encoded (bytes of file names that are no UTF-8)."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", " ")
