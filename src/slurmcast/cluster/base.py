@@ -12,6 +12,10 @@ class ClusterError(Exception):
     """Slurm refused or didn't answer; the message is Slurm's own."""
 
 
+class Refused(ClusterError):
+    """Slurm answered, and said no to this job: it started or went away meanwhile, or the request can't be."""
+
+
 class Cluster(Protocol):
     """Slurm, as the agent sees it. Every method raises :class:`ClusterError`."""
 
@@ -22,10 +26,10 @@ class Cluster(Protocol):
         """The partitions that slurmcast manages, with their nodes."""
 
     def script(self, job_id: int) -> bytes:
-        """The batch script as it was submitted."""
+        """The batch script as it was submitted, to the byte."""
 
     def apply(self, change: Change) -> None:
-        """Make one change, in one update."""
+        """Make one change, in one update. Raises :class:`Refused` where another try would fare no better."""
 
     def finished(self, since: int) -> Sequence[Outcome]:
-        """Runs that ended after ``since`` (Unix seconds), from accounting."""
+        """Runs that ended at ``since`` (Unix seconds) or later, from accounting."""
