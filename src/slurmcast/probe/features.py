@@ -17,9 +17,14 @@ Array = NDArray[np.float64]
 
 MAX_NUMBERS = 24
 """Numbers that are used; where scripts name more, those that most examples have."""
-PROPORTIONAL = ("epochs", "steps")
-"""Numbers to which running time is taken to be proportional until the examples say otherwise; of those that a job has,
-the first counts."""
+NO_WORK = frozenset({"time_limit_s"})
+"""Numbers that say nothing about the work itself. A user's time limit is a habit: it changes without the job changing,
+and if estimates followed it, asking for less time would buy a better place."""
+PER_PASS = ("epochs", "samples", "steps_per_epoch")
+PER_STEP = ("steps",)
+REPEATS = ("trials", "folds")
+"""Until the examples say otherwise, running time is taken to be proportional to the numbers of ``REPEATS`` and either
+to those of ``PER_PASS`` or (where a job names steps but no epochs) to those of ``PER_STEP``."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +62,13 @@ class Numbers:
         return np.array(values + [0.5 if name in logs else -0.5 for name in self.sometimes])
 
     def proportional(self, row: Array) -> float:
-        """Logarithm of how much more work than the mean example's, as :data:`PROPORTIONAL` has it; from a row's
-        columns."""
-        for name in PROPORTIONAL:
-            if name in self.names:
-                present = name not in self.sometimes or row[len(self.names) + self.sometimes.index(name)] > 0
-                if present:
-                    return float(row[self.names.index(name)])
-        return 0.0
+        """Logarithm of how much more work the job of these columns is than the mean one, by :data:`PER_PASS` and so
+        on; an absent number counts as the mean."""
+        values = dict(zip(self.names, row[: len(self.names)], strict=True))
+        absent = {name for name, there in zip(self.sometimes, row[len(self.names) :], strict=True) if there < 0}
+        present = values.keys() - absent
+        counted = PER_STEP if "steps" in present and "epochs" not in present else PER_PASS
+        return float(sum(values.get(name, 0.0) for name in (*counted, *REPEATS)))
 
 
 def choose_numbers(samples: Sequence[Sample]) -> Numbers:
@@ -91,4 +95,4 @@ def squared_distances(a: NDArray[np.floating], b: NDArray[np.floating]) -> Array
 
 def _logs(numbers: Mapping[str, float], gpus: int) -> dict[str, float]:
     known = {name: value for name, value in numbers.items() if math.isfinite(value) and value > 0}
-    return {name: math.log(value) for name, value in {**known, "gpus": float(gpus)}.items()}
+    return {name: math.log(value) for name, value in {**known, "gpus": float(gpus)}.items() if name not in NO_WORK}

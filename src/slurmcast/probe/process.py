@@ -76,7 +76,7 @@ def fit(inputs: Inputs, targets: Array, runs: Array, seed: int = 0) -> Process:
     process = Process(_climb(inputs.take(chosen), targets[chosen], runs[chosen]), inputs, targets, runs)
     means, spreads = process.left_out(range(len(inputs)))
     excess = np.abs(targets - means) / (OUTLIER * spreads)
-    return Process(process.theta, inputs, targets, np.where(excess > 1, runs / excess**2, runs))
+    return Process(process.theta, inputs, targets, runs / np.maximum(excess, 1) ** 2)
 
 
 def _climb(inputs: Inputs, targets: Array, runs: Array) -> Array:

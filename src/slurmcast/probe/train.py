@@ -94,6 +94,7 @@ def _usable(samples: list[Sample]) -> list[Sample]:
     by_type: dict[str, set[str]] = {}
     for sample in samples:
         by_type.setdefault(sample.type, set()).add(sample.key)
+    _enough({sample.key for sample in samples})
     thin = {name for name, keys in by_type.items() if len(keys) < MIN_TYPE_KEYS}
     if thin:
         log.warning("fewer than %d jobs have finished on %s: not learned yet", MIN_TYPE_KEYS, ", ".join(sorted(thin)))
@@ -101,10 +102,13 @@ def _usable(samples: list[Sample]) -> list[Sample]:
     if len(kept) > size_ratio.MAX_SAMPLES:
         log.info("of %d different jobs the latest %d are learned from", len(kept), size_ratio.MAX_SAMPLES)
         kept = kept[-size_ratio.MAX_SAMPLES :]
-    keys = len({sample.key for sample in kept})
-    if keys < MIN_KEYS:
-        raise TrainingError(f"{keys} different jobs have finished, a probe needs {MIN_KEYS}; run more jobs first")
+    _enough({sample.key for sample in kept})
     return kept
+
+
+def _enough(keys: set[str]) -> None:
+    if len(keys) < MIN_KEYS:
+        raise TrainingError(f"{len(keys)} different jobs have finished, a probe needs {MIN_KEYS}; run more jobs first")
 
 
 def _calibration(

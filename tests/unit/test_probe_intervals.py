@@ -1,0 +1,89 @@
+"""Conformal ends of intervals, and the territory where they hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slurmcast.probe.features import unit
+from slurmcast.probe.intervals import OWN, POOLED, Tails, calibrate, ends_for, tails, upper
+from slurmcast.probe.territory import SAME_SCRIPT, survey
+
+
+def test_upper_is_corrected_for_finite_samples() -> None:
+    values = np.arange(1.0, 20.0)  # 19 values: the 18th is exceeded by a twentieth new one with probability 2/20
+    assert upper(values, np.ones(19)) == 18
+    assert upper(values[:9], np.ones(9)) == 9
+    assert upper(values[:8], np.ones(8)) is None
+
+
+def test_ends_hold_what_they_promise() -> None:
+    rng = np.random.default_rng(0)
+    inside = []
+    for _ in range(2000):
+        residuals = rng.standard_t(3, 31)
+        ends = tails(residuals[:30])
+        assert ends is not None
+        inside.append(ends.low <= residuals[30] <= ends.high)
+    assert 0.79 < np.mean(inside) < 0.87
+
+
+def test_residuals_of_one_group_count_as_one() -> None:
+    rng = np.random.default_rng(0)
+    residuals, groups = rng.normal(size=400), [n // 50 for n in range(400)]
+    assert tails(residuals) is not None
+    assert tails(residuals, groups) is None  # eight groups
+
+
+def test_ends_lie_on_both_sides() -> None:
+    ends = tails(np.linspace(1, 2, 50))
+    assert ends is not None
+    assert ends.low == 0
+
+
+def test_types_with_few_residuals_share() -> None:
+    rng = np.random.default_rng(0)
+    residuals = np.concatenate([rng.normal(size=OWN), 100 * rng.normal(size=OWN - 1), [np.nan]])
+    found = calibrate(residuals, ["a"] * OWN + ["b"] * OWN)
+    assert found is not None
+    assert set(found) == {"a", POOLED}
+    assert ends_for(found, "b") == found[POOLED]
+    assert ends_for(found, "a").high < ends_for(found, "b").high  # type: ignore[union-attr]
+    assert calibrate(np.array([1.0, 2.0]), ["a", "a"]) is None
+    assert ends_for(None, "a") is None
+
+
+def test_tails_are_plain() -> None:
+    assert tails(np.zeros(20)) == Tails(0, 0)
+
+
+def clustered(clusters: int) -> tuple[np.ndarray, list[str]]:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=16) + 0.8 * rng.normal(size=(clusters, 16))
+    vectors = np.repeat(centres, 4, axis=0) + rng.normal(0, 0.02, (4 * clusters, 16))
+    return unit(vectors), [f"key {n}" for n in range(4 * clusters)]
+
+
+def test_scripts_are_clustered_and_the_far_limit_is_what_was_tested() -> None:
+    vectors, keys = clustered(12)
+    found = survey(vectors, keys, True)
+    assert found.clusters is not None
+    assert len(set(found.clusters)) == 12
+    territory = found.territory
+    assert territory.near == SAME_SCRIPT
+    assert territory.limit > 0.5
+    assert territory.distance(vectors[7] * 3) == pytest.approx(0, abs=1e-6)
+    assert territory.distance(-vectors[7]) > territory.limit
+
+
+def test_few_clusters_leave_nothing_to_test_far_jobs_by() -> None:
+    vectors, keys = clustered(5)
+    found = survey(vectors, keys, True)
+    assert found.clusters is None
+    assert found.territory.limit == found.territory.near
+
+
+def test_repeats_under_one_key_do_not_make_a_script_known() -> None:
+    vectors, _ = clustered(5)
+    found = survey(vectors, [f"script {n // 4}" for n in range(20)], False)
+    assert found.territory.near > 0.5

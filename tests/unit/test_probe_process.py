@@ -1,0 +1,68 @@
+"""The Gaussian process: its gradient, and that leaving out by formula is leaving out indeed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slurmcast.probe.features import Array, squared_distances, unit
+from slurmcast.probe.kernel import PRIOR, Inputs, Terms, loss_and_gradient, prior_means, variances
+from slurmcast.probe.process import Process, fit
+
+
+def made(count: int, seed: int = 0) -> tuple[Inputs, Array, Array]:
+    rng = np.random.default_rng(seed)
+    inputs = Inputs(unit(rng.normal(size=(count, 5))), rng.normal(size=(count, 3)), rng.integers(0, 2, count))
+    targets = inputs.rows[:, 0] + 0.5 * inputs.types + rng.normal(0, 0.05, count)
+    return inputs, targets, rng.integers(1, 4, count).astype(np.float64)
+
+
+def test_gradient_is_the_slope_of_the_loss() -> None:
+    inputs, targets, runs = made(25)
+    theta = prior_means(3) + np.random.default_rng(1).normal(0, 0.3, len(PRIOR) + 3)
+    squared = squared_distances(inputs.vectors, inputs.vectors)
+    _, gradient = loss_and_gradient(theta, inputs, squared, targets, runs)
+
+    def loss(at: Array) -> float:
+        return loss_and_gradient(at, inputs, squared, targets, runs)[0]
+
+    slopes = [(loss(theta + step) - loss(theta - step)) / 2e-5 for step in np.eye(len(theta)) * 1e-5]
+    assert gradient == pytest.approx(np.array(slopes), abs=1e-5)
+
+
+def test_variances_are_the_covariances_of_jobs_with_themselves() -> None:
+    inputs, _, _ = made(10)
+    theta = prior_means(3)
+    assert variances(theta, inputs) == pytest.approx(np.diag(Terms(theta, inputs, inputs).covariance()))
+
+
+def test_left_out_is_what_a_process_without_the_group_predicts() -> None:
+    inputs, targets, runs = made(30)
+    process = Process(prior_means(3), inputs, targets, runs)
+    groups = [n // 3 for n in range(30)]
+    means, spreads = process.left_out(groups)
+    for group in (0, 4, 9):
+        out = np.array([g == group for g in groups])
+        rest = Process(prior_means(3), inputs.take(np.flatnonzero(~out)), targets[~out], runs[~out])
+        rest.mean = process.mean
+        expected_means, expected_spreads = rest.predict(inputs.take(np.flatnonzero(out)))
+        assert means[out] == pytest.approx(expected_means)
+        assert spreads[out] == pytest.approx(expected_spreads)
+
+
+def test_fit_finds_exponent_ratio_and_noise() -> None:
+    inputs, targets, _ = made(80)
+    process = fit(inputs, targets, np.ones(80))
+    asked = Inputs(inputs.vectors[:2], np.array([[2.0, 0, 0], [2.0, 0, 0]]), np.array([0, 1]))
+    means, spreads = process.predict(asked)
+    assert means == pytest.approx([2.0, 2.5], abs=0.15)
+    assert (spreads < 0.3).all()
+
+
+def test_one_outlier_moves_little() -> None:
+    inputs, targets, _ = made(80)
+    spoilt = targets.copy()
+    spoilt[5] += 5
+    clean, dirty = (fit(inputs, t, np.ones(80)).predict(inputs)[0] for t in (targets, spoilt))
+    others = np.arange(80) != 5
+    assert np.median(np.abs(clean - dirty)[others]) < 0.1
