@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,11 +26,11 @@ GIVE_UP_S = 240.0
 
 def prepare(works: dict[str, workload.Work]) -> None:
     """Install the stand-ins, and the jobs in the users' home folders."""
-    (STANDIN / "bin").mkdir(parents=True)
+    STANDIN.mkdir(parents=True)
     shutil.copy(workload.HERE / "standin" / "standin.py", STANDIN)
     (STANDIN / "work.json").write_text(workload.standin_table(works))
     for name in NAMES:
-        program = STANDIN / "bin" / name
+        program = Path("/usr/local/bin") / name  # of the lab's own root
         program.write_text(f'#!/bin/sh\nexec {os.path.realpath(sys.executable)} -I -S {STANDIN}/standin.py "$@"\n')
         program.chmod(0o755)
     RECORDS.mkdir(parents=True, exist_ok=True)
@@ -45,10 +44,9 @@ def prepare(works: dict[str, workload.Work]) -> None:
 def submit(job: DemoJob, works: dict[str, workload.Work], partition: str | None) -> int:
     """Type ``sbatch`` as the job's user does; the job id."""
     environment = {
-        "PATH": f"{STANDIN}/bin:/usr/bin:/bin",
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": f"/home/{job.user}",
         "USER": job.user,
-        "STANDIN_RECORDS": str(RECORDS),
         **{name: os.environ[name] for name in os.environ if name.startswith(("FAKETIME", "LD_PRELOAD"))},
         **job.environment,
     }
@@ -72,7 +70,7 @@ def slurmcast(action: str, *names: str) -> None:
     subprocess.run(["bash", str(LAB / "slurmcast.sh"), action, *names], check=True)
 
 
-def await_all(ids: Sequence[int], what: str) -> None:
+def await_all(what: str) -> None:
     """Wait until the queue is empty, ``GIVE_UP_S`` real seconds at most."""
     end = _real() + GIVE_UP_S
     while subprocess.run(["squeue", "-h", "-o", "%i"], capture_output=True, text=True, check=True).stdout.strip():
@@ -80,7 +78,6 @@ def await_all(ids: Sequence[int], what: str) -> None:
             left = subprocess.run(["squeue"], capture_output=True, text=True, check=False).stdout
             raise SystemExit(f"{what}: not finished after {GIVE_UP_S:g} s\n{left}\n{_logs()}")
         time.sleep(60)  # emulated
-    del ids
 
 
 def _real() -> float:
@@ -140,8 +137,9 @@ def run_history(seed: int, out: Path) -> None:
     while not Path("/run/slurmcast/lease").exists():
         time.sleep(5)
     jobs = workload.history(works, seed)
-    ids = [submit(job, works, job.partition) for job in jobs]
-    await_all(ids, "history")
+    for job in jobs:
+        submit(job, works, job.partition)
+    await_all("history")
     time.sleep(200)  # the agent's next look at accounting
     slurmcast("stop")
     done = subprocess.run(
@@ -178,7 +176,7 @@ def run_arm(arm: str, seed: int, history: Path, out: Path) -> None:
         jobs[submit(job, works, partition)] = job
         if arm == "slurmcast" and explained is None and n > len(planned) // 2:
             explained = explain_waiting()
-    await_all(list(jobs), f"arm {arm}")
+    await_all(f"arm {arm}")
     time.sleep(10)  # slurmdbd writes in batches
     runs = account(jobs, works)
     result = {"runs": [run.__dict__ for run in runs], "jobs": len(planned), "explain": explained}

@@ -45,9 +45,23 @@ class DemoJob:
 
 
 def load_works(path: Path = HERE / "work.toml") -> dict[str, Work]:
-    """The work table by name."""
+    """The work table by name, with time and power on each type as the rules in its head give them."""
     with path.open("rb") as file:
-        return {work["name"]: work for work in tomllib.load(file)["work"]}
+        table = tomllib.load(file)
+    works = {}
+    for work in table["work"]:
+        rules = table["class"][work["class"]]
+        ratio = work.get("ratio", rules["ratio"])
+        power = {
+            f"power_w_{name}": gpu["idle_w"] + (gpu["tdp_w"] - gpu["idle_w"]) * rules["load"][name]
+            for name, gpu in table["gpu"].items()
+        }
+        works[work["name"]] = {
+            **work,
+            **power,
+            "seconds_per_unit_a6000": work["seconds_per_unit_a100"] * ratio,
+        }
+    return works
 
 
 def gpu_table(path: Path = HERE / "work.toml") -> dict[str, dict[str, Any]]:
@@ -58,8 +72,8 @@ def gpu_table(path: Path = HERE / "work.toml") -> dict[str, dict[str, Any]]:
 
 
 def standin_table(works: dict[str, Work]) -> str:
-    """The table as the stand-in reads it: JSON, without the text about sources."""
-    return json.dumps({name: {k: v for k, v in w.items() if not k.endswith("_source")} for name, w in works.items()})
+    """The table as the stand-in reads it: JSON."""
+    return json.dumps(works)
 
 
 def invocation(work: Work, amount: float, batch: float | None) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -69,9 +83,11 @@ def invocation(work: Work, amount: float, batch: float | None) -> tuple[tuple[st
     for name, value in ((work["argument"], amount), (work.get("batch_argument"), batch)):
         if name is None or value is None or name == "constant":
             continue
-        text = f"{value:g}"
+        text = f"{value:.10g}"
         if name.startswith("env:"):
             environment[name[4:]] = text
+        elif name.startswith("position:"):
+            arguments.append(text)
         elif name.startswith("hydra:"):
             arguments.append(f"{name[6:]}={text}")
         else:

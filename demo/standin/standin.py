@@ -16,6 +16,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+RECORDS = "/var/spool/slurmcast/energy"
 
 
 class Ended(BaseException):
@@ -24,7 +25,7 @@ class Ended(BaseException):
 
 def amount_of(work, argv, environ):
     """How many units of work were asked for."""
-    return _given(work["argument"], argv, environ, work["default"])
+    return _given(work.get("seen", work["argument"]), argv, environ, work["default"])
 
 
 def _given(name, argv, environ, default):
@@ -56,7 +57,7 @@ def noise(job_id, sigma=0.03):
     return math.exp(random.Random(job_id).gauss(0, sigma))
 
 
-def record(job_id, start, gpus, power_w, folder):
+def record(job_id, start, gpus, power_w):
     end = time.time()
     node = os.environ["SLURMD_NODENAME"]
     fields = {
@@ -70,10 +71,10 @@ def record(job_id, start, gpus, power_w, folder):
         "power_w": power_w,
         "emulated": True,
     }
-    name = f"{folder}/{job_id}-{node}-{os.getpid()}"
+    name = f"{RECORDS}/{job_id}-{node}-{os.getpid()}"
     with open(name + ".tmp", "w") as file:
         json.dump(fields, file)
-    os.rename(name + ".tmp", f"{folder}/{job_id}-{node}.json")
+    os.rename(name + ".tmp", f"{RECORDS}/{job_id}-{node}.json")
 
 
 def end(*_):
@@ -94,7 +95,7 @@ def main():
         sys.exit(143)
     finally:
         gpus = int(os.environ["SLURM_GPUS_ON_NODE"])
-        record(job_id, start, gpus, work["power_w_" + gpu_type], os.environ["STANDIN_RECORDS"])
+        record(job_id, start, gpus, work["power_w_" + gpu_type])
 
 
 if __name__ == "__main__":
