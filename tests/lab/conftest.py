@@ -114,7 +114,7 @@ class Services:
             eventually(self.healthy, "slurmcastd answers")
 
     def healthy(self) -> bool:
-        script = "import sys; from slurmcast import client, config; client.Client(config.load()).get('/v1/health')"
+        script = "import sys; from slurmcast import client, config; client.Client(config.load()).request('GET', '/v1/health')"
         return subprocess.run(["python", "-c", script], capture_output=True, check=False).returncode == 0
 
     def stop(self, *names: str) -> None:

@@ -282,7 +282,7 @@ class Api:
         directives = parse_directives(script)
         on_line = any(w in ("-p", "--partition") or w.startswith(("--partition=", "-p")) for w in words)
         elsewhere = job.partitions != self._default and bool(self._default)
-        named = on_line or elsewhere or bool(directives.get("partition"))
+        named = on_line or elsewhere or "partition" in directives.options
         return Submission(
             uid=job.uid,
             user=job.user,
