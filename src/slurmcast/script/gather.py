@@ -79,19 +79,18 @@ class _Gatherer:
             if self.launches > MAX_LAUNCHES:
                 return
             self.found.variables |= numbers.from_environment(started.environment.items())
+            counts = {"trials": float(started.repeat)} if started.repeat > 1 else {}
             launcher = numbers.from_arguments(started.launcher)
-            own = {"processes": launcher.get("processes", 0.0), "repeats": float(started.repeat)}
-            known = {name: value for name, value in own.items() if value > (name == "repeats")}
-            self.found.arguments = numbers.most(self.found.arguments, known)
+            counts |= {name: launcher[name] for name in launcher if name == "processes"}
+            self.found.arguments = numbers.most(self.found.arguments, counts)
             if started.language == "python":
                 self.python(started)
             elif depth < 2:
                 self._shell(started, scope, depth)
 
     def _shell(self, started: launch.Launch, scope: Scope, depth: int) -> None:
-        text = started.code or self._read(
-            [str(PurePosixPath(started.directory) / started.path)], "" if started.sourced else started.path
-        )
+        path = str(PurePosixPath(started.directory) / started.path)
+        text = started.code or self._read([path], "" if started.sourced else started.path)
         if text is None:
             return
         if started.sourced:

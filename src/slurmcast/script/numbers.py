@@ -15,10 +15,11 @@ SYNONYMS: Mapping[str, str] = {
         steps step_count max_steps num_steps n_steps nsteps total_steps train_steps training_steps
         max_train_steps num_train_steps num_training_steps iterations iters n_iters niters num_iters num_iter
         n_iter niter max_iters max_iter max_iterations num_iterations n_iterations total_iters train_iters
-        max_updates max_update num_updates total_timesteps max_timesteps num_timesteps timesteps""",
+        max_updates max_update num_updates total_timesteps max_timesteps num_timesteps timesteps max_step
+        num_batches n_batches""",
     "steps_per_epoch": "steps_per_epoch iters_per_epoch batches_per_epoch limit_train_batches",
     "batch_size": """
-        batch_size batchsize bs batch_sz train_batch_size train_batch train_bs batch_size_train
+        batch_size batchsize bs batch batch_sz train_batch_size train_batch train_bs batch_size_train
         per_device_train_batch_size per_gpu_train_batch_size per_device_batch_size batch_size_per_gpu
         batch_size_per_device micro_batch_size mini_batch_size minibatch_size mbs samples_per_gpu
         train_micro_batch_size_per_gpu batch_per_gpu""",
@@ -33,7 +34,7 @@ SYNONYMS: Mapping[str, str] = {
     "sequence_length": """
         seq_len seqlen seq_length sequence_length sequence_len max_seq_length max_seq_len max_sequence_length
         max_length max_len maxlen block_size context_length context_len ctx_len ctx_size n_ctx bptt
-        model_max_length max_source_length""",
+        model_max_length max_source_length tgt_len target_length""",
     "new_tokens": "max_new_tokens max_tokens num_tokens output_len max_gen_len",
     "image_size": """
         image_size img_size imgsz imsize image_resolution img_resolution resolution crop_size input_size img_dim
@@ -44,6 +45,8 @@ SYNONYMS: Mapping[str, str] = {
     "layers": """
         layers num_layers n_layers nlayers n_layer num_layer num_hidden_layers depth n_blocks num_blocks
         num_res_blocks model_depth""",
+    "hours": "hours num_hours max_hours",
+    "thousand_images": "kimg total_kimg",
     "processes": "nproc_per_node nproc num_processes num_gpus",
     "folds": "folds k_folds kfold num_folds n_folds n_splits",
     "trials": "trials n_trials num_trials max_trials max_evals n_runs num_runs repeats num_seeds",
@@ -59,7 +62,7 @@ _ADD_ARGUMENT = re.compile(
     r"[\"']-{0,2}([A-Za-z][\w-]{0,63})[\"'][^\n]{0,300}?\bdefault[ \t]*=[ \t]*"
     r"[\"']?([\d.][\w.+-]{0,39})"
 )
-_BILLIONS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,4}(?:\.\d{1,3})?)([bBmM])(?![A-Za-z0-9])")
+_BILLIONS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,4}(?:\.\d{1,3})?)[bB](?![A-Za-z0-9])")
 _MAX_LINE = 2000
 
 
@@ -67,7 +70,13 @@ def canonical(name: str) -> str | None:
     """The one name of a number that goes by many (``--num-train-epochs``, ``trainer.max_epochs``); None if unknown."""
     if len(name) > 100:
         return None
-    return _CANONICAL.get(name.lstrip("-+").rpartition(".")[2].replace("-", "_").lower())
+    return _CANONICAL.get(plain(name))
+
+
+def plain(name: str) -> str:
+    """An option's, key's or attribute's name as a variable would be called: ``--batchSize`` is ``batch_size``."""
+    name = name[:100].lstrip("-+").rpartition(".")[2].replace("-", "_")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def from_arguments(
@@ -80,26 +89,29 @@ def from_arguments(
     """
     found: dict[str, float] = {}
     known = {**{f"-{short}": name for short, name in _SHORT.items()}, **(aliases or {})}
-    plain = 0
-    value_of: str | None = None
-    behind_option = False
+    plain_words = 0
+    option: str | None = None  # what the option just before is called
+    is_value = was_value = False  # whether the word may be, and the one before was, an option's value
     for word in words:
         name, equals, value = word[:200].partition("=")
         if word.startswith("-") and arithmetic.number(word) is None:
-            behind_option = not equals
-            value_of = known.get(name) or canonical(name)
-            if not equals and value_of is None and name[:2] in known and not name.startswith("--"):
-                value_of, value, equals = known[name[:2]], name[2:], "="
-            _keep(found, value_of, value if equals else "")
+            option = known.get(name) or canonical(name)
+            if option is None and not equals and not name.startswith("--") and name[:2] in known:
+                option, value, equals = known[name[:2]], name[2:], "="
+            _keep(found, option, value if equals else "")
+            is_value, was_value = not equals, False
         elif equals:
             _keep(found, canonical(name), value)
-            behind_option = False
+            is_value = was_value = False
+        elif is_value:
+            _keep(found, option, word)
+            is_value, was_value = False, True
+        elif was_value and not positionals and arithmetic.number(word) is not None:
+            found.pop(option or "", None)  # a list of values, as in --layers 256 128
         else:
-            if not behind_option:
-                value_of = positionals[plain] if plain < len(positionals) else None
-                plain += 1
-            _keep(found, value_of, word)
-            behind_option, value_of = False, None
+            _keep(found, positionals[plain_words] if plain_words < len(positionals) else None, word)
+            plain_words += 1
+            was_value = False
     return found | model_size(words)
 
 
@@ -123,12 +135,12 @@ def from_settings(text: str) -> dict[str, float]:
 
 
 def model_size(words: Iterable[str]) -> dict[str, float]:
-    """The number of parameters in a model's name, as in ``meta-llama/Llama-2-7b-hf`` or ``opt-350m``."""
+    """The number of parameters in a model's name, as in ``meta-llama/Llama-2-7b-hf`` or ``opt-1.3b``."""
     for word in words:
         value = word[:200].rpartition("=")[2]
         match = _BILLIONS.search(value)
-        if match and not value.startswith("-") and ("-" in value or "_" in value or "/" in value):
-            return {"parameters": float(match[1]) * (1e9 if match[2] in "bB" else 1e6)}
+        if match and not value.startswith("-") and re.search(r"[-_/]", value):
+            return {"parameters": float(match[1]) * 1e9}
     return {}
 
 

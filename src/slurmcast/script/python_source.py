@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from slurmcast.script import arithmetic
-from slurmcast.script.numbers import canonical, from_settings
+from slurmcast.script.numbers import canonical, from_settings, plain
 
 MAX_NODES = 200_000
 _OPTION_CALLS = frozenset(("add_argument", "option", "argument", "Option", "Argument", "add_option"))
@@ -47,19 +47,26 @@ class _Finder:
     def __init__(self) -> None:
         self.best: dict[str, tuple[int, float]] = {}
         self.constants: dict[str, float] = {}
-        self.aliases: dict[str, str] = {}
-        self.positionals: list[str | None] = []
+        self.options: list[tuple[list[str], ast.expr | None]] = []
+        self.counted: dict[str, str] = {}  # an option's name -> what a loop over it counts
         self.argv: dict[int, str | None] = {}
         self.imports: dict[tuple[str, int], None] = {}
 
     def facts(self) -> Facts:
+        aliases: dict[str, str] = {}
+        positionals: list[str | None] = []
+        for strings, default in self.options:
+            known = [self.counted.get(plain(string)) or canonical(string) for string in strings]
+            name = next((name for name in known if name), None)
+            if not strings[0].startswith("-"):
+                positionals.append(name)
+            if name:
+                aliases |= {string: name for string in strings if string.startswith("-")}
+                if default is not None:
+                    self._note(name, default, _OPTION)
         by_index = tuple(self.argv.get(place + 1) for place in range(min(max(self.argv, default=0), 32)))
-        return Facts(
-            {name: value for name, (_, value) in self.best.items()},
-            self.aliases,
-            tuple(self.positionals) or by_index,
-            tuple(self.imports),
-        )
+        defaults = {name: float(value) for name, (_, value) in self.best.items()}
+        return Facts(defaults, aliases, tuple(positionals) or by_index, tuple(self.imports))
 
     def visit(self, node: ast.AST) -> None:
         match node:
@@ -76,7 +83,9 @@ class _Finder:
                     self._note(name, default, _PARAMETER)
             case ast.For(target=ast.Name(id=counter), iter=ast.Call() as call) if counter in _COUNTERS:
                 if _last_name(call.func) in ("range", "trange") and call.args:
-                    self._note(_COUNTERS[counter], call.args[min(len(call.args), 2) - 1], _LOOP)
+                    last = call.args[min(len(call.args), 2) - 1]
+                    self.counted[plain(_last_name(last))] = _COUNTERS[counter]
+                    self._note(_COUNTERS[counter], last, _LOOP)
             case ast.Import(names=names):
                 self.imports |= {(alias.name, 0): None for alias in names}
             case ast.ImportFrom(module=module, names=names, level=level):
@@ -97,23 +106,12 @@ class _Finder:
         name = _last_name(node.func)
         strings = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
         if name in _OPTION_CALLS and strings:
-            self._option(strings, node)
+            self.options.append((strings, next((k.value for k in node.keywords if k.arg == "default"), None)))
         elif strings and len(node.args) > 1 and (name.startswith("DEFINE_") or name in ("getenv", "get")):
             self._note(strings[0], node.args[1], _OPTION)
         else:
             for keyword in node.keywords:
                 self._note(keyword.arg or "", keyword.value, _KEYWORD)
-
-    def _option(self, strings: list[str], node: ast.Call) -> None:
-        """``add_argument("-e", "--epochs", default=90)``, click's ``option`` and their like."""
-        keywords = {keyword.arg: keyword.value for keyword in node.keywords}
-        names = [name for name in map(canonical, strings) if name]
-        if not strings[0].startswith("-"):
-            self.positionals.append(names[0] if names else None)
-        if names:
-            self.aliases |= {string: names[0] for string in strings if string.startswith("-")}
-            if "default" in keywords:
-                self._note(names[0], keywords["default"], _OPTION)
 
     def _note(self, name: str, node: ast.expr, rank: int) -> None:
         full = canonical(name)

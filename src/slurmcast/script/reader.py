@@ -18,8 +18,10 @@ OPT_IN = "slurmcast:move"
 MAX_SCRIPT = 4 * 1024 * 1024
 """Slurm's own default limit (max_script_size); what lies beyond is not read."""
 MAX_LINE = 1000
+MAX_TEXT = 64 * 1024
+"""Characters that the encoder gets; the numbers are taken from all of the text."""
 _NOISE = re.compile(
-    r"#SBATCH\s+(?:--(?:job-name|output|error|mail-\w+|account|comment|chdir)\b|-[JoeAD]).*|#(?!!|SBATCH\b).*|\s*"
+    r"#SBATCH\s+(?:--(?:job-name|output|error|mail-\w+|account|comment|chdir)\b|-[JoeAD]).*|#(?!!|SBATCH\b).*"
 )
 
 
@@ -102,20 +104,24 @@ def _key(submission: Submission, asked: resources.Resources, sources: Iterable[s
 
 
 def _text(submission: Submission, script: str, found: Gathered) -> str:
-    """What the encoder reads: arguments, chosen environment, script and sources, without comments and blank lines."""
+    """What the encoder reads: arguments, chosen environment, script and sources, without comments and blank lines.
+
+    At most MAX_TEXT characters; a last line says how many characters were left out.
+    """
     environment = [f"{name}={value}" for name, value in sorted(submission.environment.items())]
     head = [f"# arguments: {' '.join(submission.argv[1:])}"] if submission.argv[1:] else []
     head += [f"# environment: {' '.join(environment)}"] if environment else []
-    blocks = ["\n".join([*head, *_condensed(script)])]
-    blocks += [
-        f"# file: {path.rpartition('/')[2]}\n" + "\n".join(_condensed(text)) for path, text in found.texts.items()
-    ]
-    return _printable("\n\n".join(blocks))
+    lines = [*head, *_condensed(script)]
+    for path, text in found.texts.items():
+        lines += ["", f"# file: {path.rpartition('/')[2]}", *_condensed(text)]
+    whole = "\n".join(lines)
+    left_out = len(whole) - MAX_TEXT
+    return _printable(whole if left_out <= 0 else f"{whole[:MAX_TEXT]}\n[{left_out} characters left out]")
 
 
 def _condensed(text: str) -> list[str]:
     """The lines that say something; of a line that is a payload only the beginning."""
-    lines = (line.rstrip() for line in text.split("\n"))
+    lines = (line.rstrip() for line in text.split("\n") if line and not line.isspace())
     kept = [line for line in lines if not _NOISE.fullmatch(line.lstrip()[:MAX_LINE])]
     return [line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]} [{len(line)} characters]" for line in kept]
 

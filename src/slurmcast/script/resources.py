@@ -37,7 +37,7 @@ def read(request: Mapping[str, str], opts: Mapping[str, str], array: str = "") -
     if nodes is None:
         nodes = -(-asked_tasks // per_node) if asked_tasks and per_node else 1
     tasks = asked_tasks or (per_node or 1) * nodes
-    gpus = parse_gpu_request(request) or parse_gpu_request(option_fields(opts))
+    gpus = _gpus(request, opts, tasks)
     sockets = options.count(opts.get("sockets-per-node", "")) or 1
     time_limit_s = _time_limit_s(request, opts)
     known = {
@@ -66,10 +66,20 @@ def _memory(request: Mapping[str, str], opts: Mapping[str, str]) -> dict[str, in
     value = _number(request.get("pn_min_memory", ""))
     if value is not None and value not in _UNSET | _INFINITE:
         return {"memory_per_cpu_mb": value - _PER_CPU} if value >= _PER_CPU else {"memory_mb": value}
+    per_cpu = options.memory_mb(opts.get("mem-per-cpu", ""))
     return {
-        "memory_mb": options.memory_mb(opts.get("mem", "")),
-        "memory_per_cpu_mb": options.memory_mb(opts.get("mem-per-cpu", "")),
+        "memory_mb": _first(_integer(request, "min_mem_per_node"), options.memory_mb(opts.get("mem", ""))),
+        "memory_per_cpu_mb": _first(_integer(request, "min_mem_per_cpu"), per_cpu),
     }
+
+
+def _gpus(request: Mapping[str, str], opts: Mapping[str, str], tasks: int) -> GpuRequest | None:
+    """Slurm's own fields, else the options; --ntasks-per-gpu alone leaves no trace in the ``tres_per_*`` fields."""
+    tasks_per_gpu = _integer(request, "ntasks_per_gpu")
+    told = parse_gpu_request(request)
+    if told is None and tasks_per_gpu:
+        told = GpuRequest(per_job=-(-tasks // tasks_per_gpu))
+    return told or parse_gpu_request(option_fields(opts))
 
 
 def _integer(request: Mapping[str, str], name: str) -> int | None:
