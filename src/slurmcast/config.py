@@ -125,8 +125,6 @@ class AgentConfig:
     kappa: float = 1e-4
     priority_mode: Literal["site_factor", "pin"] = "site_factor"
     band: int = 10000
-    hysteresis: int = 4
-    """How many rank steps a job may drift before its site factor is sent again."""
     max_updates: int = 200
     max_readback: int = 20
     allow_higher_billing: bool = False

@@ -275,7 +275,6 @@ class Change:
     submit_time: int
     reason: str
     partition: str | None = None
-    gres_per_node: str | None = None
     site_factor: int | None = None
     priority: int | None = None
     lift_grace: bool = False

@@ -7,7 +7,8 @@ A record is one JSON file for one job run on one node, named ``JOBID-NODE.json``
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,15 +31,18 @@ class EnergyRecord:
     energy_j: float
 
 
-def read(folder: Path, job_ids: Iterable[int]) -> list[EnergyRecord]:
+def read(folder: Path, job_ids: Container[int]) -> list[EnergyRecord]:
     """The records of those jobs. Unreadable ones are passed over: a missing reading is a gap, never 0."""
     records = []
-    for job_id in job_ids:
-        for path in folder.glob(f"{job_id}-*.json"):
+    for path in folder.glob("*-*.json"):
+        job_id = path.name.split("-")[0]
+        if job_id.isdigit() and int(job_id) in job_ids:
             try:
-                records.append(from_json(EnergyRecord, json.loads(path.read_bytes())))
+                record = from_json(EnergyRecord, json.loads(path.read_bytes()))
             except (OSError, ValueError, CodecError):
                 continue
+            if math.isfinite(record.energy_j) and record.energy_j >= 0:
+                records.append(record)
     return records
 
 

@@ -8,65 +8,79 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from slurmcast.codec import CodecError, from_json, to_json
 from slurmcast.model import Change, Job
 
+Key = tuple[int, int]
+"""Job id and submit time: ids wrap."""
+
+COMPACT_FROM = 1000
+"""So many finished jobs are worth rewriting the file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What one job had before its first change."""
+    """What one job had before its first change, and what was changed since."""
 
     job_id: int
     submit_time: int
     partition: str
     site_factor: int
     begin_time: int
+    nice: int = 0
+    moved_to: str = ""
+    """The partition that the agent set last, empty where it never set one."""
     ordered: bool = False
     """Whether one of our changes set its site factor."""
     pinned: bool = False
     """Whether one of our changes set the priority itself."""
-    lifted: bool = False
-    """Whether its begin time, the hook's grace, was lifted."""
 
     @property
-    def key(self) -> tuple[int, int]:
+    def key(self) -> Key:
         return self.job_id, self.submit_time
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line: a change, when it was decided, and what the job had just before it."""
+    """One line: a change, when it was decided, and what the job had before the agent first touched it."""
 
     at: float
     change: Change
     partition: str
     site_factor: int
     begin_time: int
+    nice: int = 0
 
 
 class Journal:
-    """The journal file. Only the agent writes it."""
+    """The journal file. Only the agent writes it. Raises OSError where the disk doesn't take it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._before = read(path)
 
-    def before(self, job_id: int, submit_time: int) -> Before | None:
-        """What the job had before its first change, or None where it was never changed."""
-        return self._before.get((job_id, submit_time))
+    def before(self, job: Job) -> Before | None:
+        """What the job had before its first change, or None where it was never changed.
+
+        A requeued job has a new submit time, but still has what we gave it.
+        """
+        if job.restarts and (job.job_id, job.submit_time) not in self._before:
+            earlier = [b for b in self._before.values() if b.job_id == job.job_id and b.submit_time < job.submit_time]
+            return max(earlier, key=lambda b: b.submit_time, default=None)
+        return self._before.get((job.job_id, job.submit_time))
 
     def write(self, at: float, changes: Iterable[tuple[Change, Job]]) -> None:
         """Record changes that are about to be made, with the jobs as they are. Returns when the disk has them."""
-        entries = [Entry(at, c, ",".join(job.partitions), job.site_factor, job.begin_time) for c, job in changes]
+        entries = [self._entry(at, change, job) for change, job in changes]
         if not entries:
             return
-        fresh = not self._path.exists()
+        torn = self._path.exists() and not _ends_with_newline(self._path)
         with self._path.open("ab") as file:
-            if not fresh and not _ends_with_newline(self._path):
+            if torn:
                 file.write(b"\n")  # closes a torn line, so that this one can be read
             file.writelines(json.dumps(to_json(entry)).encode() + b"\n" for entry in entries)
             file.flush()
@@ -74,29 +88,36 @@ class Journal:
         for entry in entries:
             _remember(self._before, entry)
 
-    def compact(self, alive: set[tuple[int, int]]) -> None:
+    def _entry(self, at: float, change: Change, job: Job) -> Entry:
+        first = self.before(job)
+        if first is not None:
+            return Entry(at, change, first.partition, first.site_factor, first.begin_time, first.nice)
+        return Entry(at, change, ",".join(job.partitions), job.site_factor, job.begin_time, job.nice)
+
+    def compact(self, pending: Collection[Job]) -> None:
         """Forget jobs that are no longer pending, where they are the bulk of the file."""
-        gone = [key for key in self._before if key not in alive]
-        if len(gone) < 1000 or len(gone) < len(alive):
+        alive = {(job.job_id, job.submit_time) for job in pending}
+        requeued = {job.job_id for job in pending if job.restarts}
+        gone = {key for key in self._before if key not in alive and key[0] not in requeued}
+        if len(gone) < max(COMPACT_FROM, len(alive)):
             return
-        for key in gone:
-            del self._before[key]
         new = self._path.with_suffix(".new")
         with new.open("wb") as file:
             for line in _lines(self._path):
-                entry = _entry(line)
-                if entry is not None and (entry.change.job_id, entry.change.submit_time) in alive:
+                entry = _parse(line)
+                if entry is not None and (entry.change.job_id, entry.change.submit_time) not in gone:
                     file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
         new.replace(self._path)
+        self._before = {key: before for key, before in self._before.items() if key not in gone}
 
 
-def read(path: Path) -> dict[tuple[int, int], Before]:
+def read(path: Path) -> dict[Key, Before]:
     """(job id, submit time) -> what that job had; empty where there is no journal."""
-    found: dict[tuple[int, int], Before] = {}
+    found: dict[Key, Before] = {}
     for line in _lines(path):
-        if (entry := _entry(line)) is not None:
+        if (entry := _parse(line)) is not None:
             _remember(found, entry)
     return found
 
@@ -108,25 +129,26 @@ def _lines(path: Path) -> list[bytes]:
         return []
 
 
-def _entry(line: bytes) -> Entry | None:
+def _parse(line: bytes) -> Entry | None:
     try:
         return from_json(Entry, json.loads(line))
     except (ValueError, CodecError):
         return None
 
 
-def _remember(found: dict[tuple[int, int], Before], entry: Entry) -> None:
+def _remember(found: dict[Key, Before], entry: Entry) -> None:
     change = entry.change
     key = (change.job_id, change.submit_time)
-    first = found.get(key) or Before(*key, entry.partition, entry.site_factor, entry.begin_time)
+    first = found.get(key) or Before(*key, entry.partition, entry.site_factor, entry.begin_time, entry.nice)
     found[key] = Before(
         *key,
         first.partition,
         first.site_factor,
         first.begin_time,
+        first.nice,
+        moved_to=change.partition or first.moved_to,
         ordered=first.ordered or change.site_factor is not None,
         pinned=first.pinned or change.priority is not None,
-        lifted=first.lifted or change.lift_grace,
     )
 
 

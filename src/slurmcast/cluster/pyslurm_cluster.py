@@ -90,8 +90,6 @@ class PyslurmCluster:
         fields: dict[str, Any] = {}
         if change.partition is not None:
             fields["partitions"] = change.partition.split(",")
-        if change.gres_per_node is not None:
-            fields["gres_per_node"] = change.gres_per_node
         if change.site_factor is not None:
             fields["site_factor"] = _ZeroThatCounts(change.site_factor)
         if change.priority is not None:

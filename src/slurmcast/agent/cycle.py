@@ -1,0 +1,195 @@
+"""One look at the cluster and what follows: snapshot -> plan -> journal -> apply -> report.
+
+The daemon knows the estimates, Slurm knows the jobs; the agent keeps nothing of its own but journal and lease. Each
+change is read back by the next cycle, whose plan asks again for what did not come true.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from slurmcast.agent import energy
+from slurmcast.agent.journal import Journal
+from slurmcast.agent.plan import Plan, plan
+from slurmcast.client import Client
+from slurmcast.cluster.base import Cluster, Refused
+from slurmcast.codec import from_json, to_json
+from slurmcast.config import Config
+from slurmcast.model import Change, Decision, Estimate, Job, Outcome, Partition, PendingJob, Snapshot
+from slurmcast.script.reader import OPT_OUT
+
+log = logging.getLogger("slurmcast.agent")
+
+OUTCOME_OVERLAP_S = 300
+"""Accounting and energy records may arrive late: each load of finished runs reaches back this far before the last."""
+FIRST_OUTCOMES_S = 30 * 86400
+"""How far back the first load of finished runs reaches."""
+REFUSAL_HOLDS_S = 300
+"""What Slurm refused is asked again after this time."""
+
+
+@dataclass
+class Agent:
+    """The agent's edges, and what it remembers between cycles so as not to repeat itself."""
+
+    config: Config
+    cluster: Cluster
+    client: Client
+    journal: Journal
+    clock: Callable[[], float] = time.time
+    refused: dict[str, float] = field(default_factory=dict)
+    """What Slurm refused -> until when it isn't asked again."""
+    reported: dict[int, Decision] = field(default_factory=dict)
+    """Job id -> the decision that the daemon has, without its time."""
+    sent_outcomes: dict[tuple[int, int], Outcome] = field(default_factory=dict)
+    """(Job id, start time) -> the outcome that the daemon has, as far back as loads of finished runs reach."""
+
+    def cycle(self, dry_run: bool = False) -> Plan:
+        """Raises ClusterError or ClientError where an edge is away, OSError where the journal can't be written: then
+        nothing was asked of Slurm that the journal doesn't hold."""
+        jobs, partitions = self.cluster.jobs(), self.cluster.partitions()
+        pending = [job for job in jobs if job.state == "PENDING" and _asks_for_gpus(job)]
+        self._forget(pending)
+        snapshot, kappa = self._snapshot(jobs, partitions, pending)
+        wanted = plan(snapshot, kappa, self.config.agent)
+        if dry_run:
+            return wanted
+        made = self._make(wanted.changes, pending) if self.config.agent.mode == "on" else set()
+        self._report(wanted.decisions, made)
+        self.journal.compact(pending)
+        return wanted
+
+    def _snapshot(
+        self, jobs: list[Job], partitions: tuple[Partition, ...], pending: list[Job]
+    ) -> tuple[Snapshot, float]:
+        """What is known of the moment, and kappa as it is set now."""
+        body = {"jobs": [to_json(job) for job in pending], "default": [p.name for p in partitions if p.default]}
+        answer = self.client.request("POST", "/v1/agent/jobs", body)
+        known = {(entry["job_id"], entry["submit_time"]): entry for entry in answer["jobs"]}
+        self._read_back(j for j in pending if known.get((j.job_id, j.submit_time), {}).get("script_wanted"))
+        rows = tuple(self._pending(job, known.get((job.job_id, job.submit_time), {})) for job in pending)
+        running = tuple(job for job in jobs if job.state == "RUNNING")
+        return Snapshot(self.clock(), partitions, rows, running), float(answer["kappa"])
+
+    def _pending(self, job: Job, entry: dict[str, Any]) -> PendingJob:
+        before = self.journal.before(job)
+        here = ",".join(job.partitions)
+        # Whoever moved it after us, user or admin, has named the partition.
+        moved_by_others = (
+            before is not None and bool(before.moved_to) and here not in (before.moved_to, before.partition)
+        )
+        keeps_home = before is None or moved_by_others
+        return PendingJob(
+            job,
+            estimates=tuple(from_json(Estimate, estimate) for estimate in entry.get("estimates", ())),
+            final=bool(entry.get("final", False)),
+            partition_named=moved_by_others or bool(entry.get("partition_named", True)),
+            allowed_partitions=() if moved_by_others else tuple(entry.get("allowed_partitions", ())),
+            original_partitions=() if keeps_home or before is None else tuple(before.partition.split(",")),
+            grace_until=int(entry.get("grace_until", 0)),
+            pinned_by_us=before is not None and before.pinned,
+            opted_in=bool(entry.get("opted_in", False)) and not moved_by_others,
+            opted_out=bool(entry.get("opted_out", False)) or OPT_OUT in re.split(r"[\s,;]+", job.comment),
+        )
+
+    def _read_back(self, jobs: Iterable[Job]) -> None:
+        """Hand over scripts that the hook didn't (design principle 8), some per cycle."""
+        wanted = [(job, f"script {job.job_id} {job.submit_time}") for job in jobs if job.batch]
+        for job, wish in [pair for pair in wanted if pair[1] not in self.refused][: self.config.agent.max_readback]:
+            try:
+                script = base64.b64encode(self.cluster.script(job.job_id)).decode()
+            except Refused as refusal:
+                self._remember_refusal(wish, refusal)
+                continue
+            self.client.request("POST", "/v1/agent/script", {"job": to_json(job), "script_base64": script})
+
+    def _make(self, changes: Iterable[Change], pending: Iterable[Job]) -> set[int]:
+        """Journal the changes, then make them; the ids of the jobs that Slurm changed."""
+        by_id = {job.job_id: job for job in pending}
+        asked = [change for change in changes if _wish(change) not in self.refused]
+        self.journal.write(self.clock(), [(change, by_id[change.job_id]) for change in asked])
+        made = set()
+        for change in asked:
+            try:
+                self.cluster.apply(change)
+            except Refused as refusal:  # it may have started or gone since the snapshot: that is no fault
+                self._remember_refusal(_wish(change), refusal)
+                continue
+            log.info("job %d: %s", change.job_id, _wish(change))
+            made.add(change.job_id)
+        return made
+
+    def _remember_refusal(self, wish: str, refusal: Refused) -> None:
+        log.info("not done: %s", refusal)
+        self.refused[wish] = self.clock() + REFUSAL_HOLDS_S
+
+    def _forget(self, pending: Iterable[Job]) -> None:
+        ids, now = {job.job_id for job in pending}, self.clock()
+        self.refused = {wish: until for wish, until in self.refused.items() if until > now}
+        self.reported = {job_id: decision for job_id, decision in self.reported.items() if job_id in ids}
+
+    def _report(self, decisions: Iterable[Decision], made: set[int]) -> None:
+        """Tell the daemon what is new among the decisions."""
+        news = []
+        for decision in decisions:
+            timeless = replace(decision, at=0.0, changed=False)
+            if decision.job_id in made or self.reported.get(decision.job_id) != timeless:
+                news.append((timeless, replace(decision, changed=decision.job_id in made)))
+        if news:
+            self.client.request("POST", "/v1/agent/decisions", {"decisions": [to_json(d) for _, d in news]})
+        self.reported |= {timeless.job_id: timeless for timeless, _ in news}
+
+    def report_outcomes(self) -> int:
+        """Hand finished runs, with their energy where it was measured, to the daemon; how many were new.
+
+        Where the last load ended is kept in a file, so that a restart neither skips nor repeats much; a run that is
+        sent twice is stored once.
+        """
+        mark, now = self.config.paths.agent_state_dir / "outcomes-until", int(self.clock())
+        try:
+            since = int(mark.read_text())
+        except (FileNotFoundError, ValueError):
+            since = now - FIRST_OUTCOMES_S
+        runs = self.cluster.finished(since)
+        records = energy.read(Path(self.config.agent.energy_dir), {run.job_id for run in runs})
+        outcomes = {(run.job_id, run.start_time): energy.join(run, records) for run in runs}
+        news = [outcome for key, outcome in outcomes.items() if self.sent_outcomes.get(key) != outcome]
+        if news:
+            self.client.request("POST", "/v1/agent/outcomes", {"outcomes": [to_json(outcome) for outcome in news]})
+        self.sent_outcomes = outcomes
+        _write_at_once(mark, f"{max(since, now - OUTCOME_OVERLAP_S)}\n")
+        return len(news)
+
+    def write_lease(self, mode: str | None = None) -> None:
+        """Tell the hook that somebody is here, for ``lease_s`` seconds."""
+        agent = self.config.agent
+        line = f"{mode or agent.mode} {int(self.clock()) + agent.lease_s} {agent.grace_s}\n"
+        _write_at_once(self.config.paths.lease, line)
+
+
+def _write_at_once(path: Path, text: str) -> None:
+    """Readers see the old text or the new, never half of it."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    new.write_text(text)
+    new.chmod(0o644)
+    new.replace(path)
+
+
+def _asks_for_gpus(job: Job) -> bool:
+    return job.gpus_total > 0 or job.gpus is not None
+
+
+def _wish(change: Change) -> str:
+    """What a change asks for, without its reason."""
+    return json.dumps(
+        {name: value for name, value in to_json(change).items() if value is not None and name != "reason"}
+    )
