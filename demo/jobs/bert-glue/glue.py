@@ -17,11 +17,14 @@ loader = torch.utils.data.DataLoader(ds, opts.train_batch_size, shuffle=True)
 
 model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased", num_labels=3).cuda()
 optim = torch.optim.AdamW(model.parameters(), lr=2e-5)
+scaler = torch.cuda.amp.GradScaler()
 steps = len(loader) * opts.num_train_epochs
 sched = get_linear_schedule_with_warmup(optim, steps // 10, steps)
 for epoch in range(opts.num_train_epochs):
     for batch in loader:
-        out = model(input_ids=batch["input_ids"].cuda(), attention_mask=batch["attention_mask"].cuda(), labels=batch["label"].cuda())
-        out.loss.backward()
-        optim.step(); sched.step(); optim.zero_grad()
+        with torch.cuda.amp.autocast():
+            out = model(input_ids=batch["input_ids"].cuda(), attention_mask=batch["attention_mask"].cuda(), labels=batch["label"].cuda())
+        scaler.scale(out.loss).backward()
+        scaler.step(optim); scaler.update()
+        sched.step(); optim.zero_grad()
     print("epoch", epoch, out.loss.item())

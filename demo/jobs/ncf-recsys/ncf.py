@@ -29,11 +29,13 @@ if __name__ == "__main__":
     ratings = torch.load(f"{a.data}/train_ratings.pt").cuda()
     net = NeuMF(138493, 26744, a.factors, a.layers).cuda()
     opt = torch.optim.Adam(net.parameters(), 4.5e-3, betas=(0.25, 0.5))
+    scaler = torch.amp.GradScaler()
     for epoch in range(a.epochs):
         perm = torch.randperm(len(ratings) * (1 + a.negative_samples), device="cuda")
         for idx in perm.split(a.batch_size):
             pos = idx < len(ratings)
             u = ratings[idx % len(ratings), 0]
             i = torch.where(pos, ratings[idx % len(ratings), 1], torch.randint(0, 26744, idx.shape, device="cuda"))
-            loss = nn.functional.binary_cross_entropy_with_logits(net(u, i), pos.float())
-            opt.zero_grad(); loss.backward(); opt.step()
+            with torch.autocast("cuda", torch.float16):
+                loss = nn.functional.binary_cross_entropy_with_logits(net(u, i), pos.float())
+            opt.zero_grad(); scaler.scale(loss).backward(); scaler.step(opt); scaler.update()
