@@ -82,8 +82,8 @@ def test_bytes_that_are_no_utf8_are_read(minilm: MiniLM) -> None:
 
 
 def test_a_users_text_makes_no_special_tokens(minilm: MiniLM) -> None:
-    ids = minilm._tokenizer.encode("[CLS] [SEP] [PAD]", add_special_tokens=False).ids
-    assert not {minilm._tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]", "[PAD]")} & set(ids)
+    ids = minilm.tokenizer.encode("[CLS] [SEP] [PAD]", add_special_tokens=False).ids
+    assert not {minilm.tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]", "[PAD]")} & set(ids)
 
 
 def test_other_weights_are_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slurmcast.probe.features import unit
-from slurmcast.probe.intervals import OWN, POOLED, Tails, calibrate, ends_for, tails, upper
+from slurmcast.probe.intervals import OWN, POOLED, Tails, calibrate, ends_for, tails, upper, wider
 from slurmcast.probe.territory import SAME_SCRIPT, survey
 
 
@@ -51,6 +51,14 @@ def test_types_with_few_residuals_share() -> None:
     assert ends_for(found, "a").high < ends_for(found, "b").high  # type: ignore[union-attr]
     assert calibrate(np.array([1.0, 2.0]), ["a", "a"]) is None
     assert ends_for(None, "a") is None
+
+
+def test_the_wider_of_two_ends_is_taken_by_type() -> None:
+    one = {POOLED: Tails(-1, 1), "a": Tails(-3, 1)}
+    other = {POOLED: Tails(-2, 0.5)}
+    assert wider(one, other) == {POOLED: Tails(-2, 1), "a": Tails(-3, 1)}
+    assert wider(one, None) == wider(None, one) == one
+    assert wider(None, None) is None
 
 
 def test_tails_are_plain() -> None:

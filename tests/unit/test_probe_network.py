@@ -83,7 +83,7 @@ def test_dense_is_relu_between_layers() -> None:
 
 @pytest.mark.parametrize("kind", ["paper", "log", "log+numbers"])
 def test_kinds_train_and_estimate(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "EPOCHS", 15)
+    monkeypatch.setattr(network, "EPOCHS", 5)
     world = World(0, kinds=3, scripts=2)
     examples = world.history(40, world.scripts, both=0.5)
     model = train(examples, ProbeConfig(kind=kind), encoder="test").model  # type: ignore[arg-type]

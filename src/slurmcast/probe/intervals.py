@@ -33,6 +33,10 @@ class Tails:
     high: float
 
 
+Ends = Mapping[str, Tails]
+"""By GPU type, and under "*" for those that have no ends of their own."""
+
+
 @dataclass(frozen=True)
 class Predictions:
     """Predictions for n jobs in natural logarithms; NaN where there is none."""
@@ -62,9 +66,7 @@ def tails(residuals: Array, groups: Sequence[Hashable] | None = None) -> Tails |
     return None if high is None or low is None else Tails(min(-low, 0.0), max(high, 0.0))
 
 
-def calibrate(
-    residuals: Array, types: Sequence[str], groups: Sequence[Hashable] | None = None
-) -> Mapping[str, Tails] | None:
+def calibrate(residuals: Array, types: Sequence[str], groups: Sequence[Hashable] | None = None) -> Ends | None:
     """Ends by GPU type, and under :data:`POOLED` for all others; NaN residuals are passed over. None where even all
     together are too few."""
     known = [i for i, value in enumerate(residuals) if np.isfinite(value)]
@@ -79,6 +81,14 @@ def calibrate(
     return found if POOLED in found else None
 
 
-def ends_for(calibration: Mapping[str, Tails] | None, gpu_type: str) -> Tails | None:
+def wider(one: Ends | None, other: Ends | None) -> Ends | None:
+    """Ends that lie outside of both, by GPU type; where there is only one of the two, that one."""
+    if one is None or other is None:
+        return one or other
+    pairs = {name: (one.get(name, one[POOLED]), other.get(name, other[POOLED])) for name in {**one, **other}}
+    return {name: Tails(min(a.low, b.low), max(a.high, b.high)) for name, (a, b) in pairs.items()}
+
+
+def ends_for(calibration: Ends | None, gpu_type: str) -> Tails | None:
     """The ends that hold for ``gpu_type``."""
     return None if calibration is None else calibration.get(gpu_type, calibration[POOLED])

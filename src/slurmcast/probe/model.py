@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 from slurmcast.model import Estimate, Interval, Source
 from slurmcast.probe import per_type, size_ratio
 from slurmcast.probe.estimator import Estimator, Query
-from slurmcast.probe.intervals import Tails, ends_for
+from slurmcast.probe.intervals import Ends, Tails, ends_for
 from slurmcast.probe.territory import Territory
 from slurmcast.probe.threads import one_thread
 
@@ -27,7 +27,7 @@ SETTINGS_FILE, TENSORS_FILE = "model.json", "model.safetensors"
 FARTHEST = 30.0
 """Bound on predicted logarithms, so that nothing overflows."""
 
-Calibration = Mapping[str, Mapping[str, Tails]]
+Calibration = Mapping[str, Ends]
 """By class and target, "near/time" for example, then by GPU type. A class or target that isn't there is unknown."""
 
 

@@ -67,7 +67,12 @@ def train(inputs: NDArray[np.floating], targets: Array, seed: int) -> Dense:
     target_centre, target_scale = _standard(targets[:, None])
     x = torch.from_numpy(((inputs - centre) / scale).astype(np.float32))
     y = torch.from_numpy(((targets[:, None] - target_centre) / target_scale).astype(np.float32))
-    _descend(model, x, y, torch.Generator().manual_seed(seed))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # batches of 8 are too small for more, see slurmcast.probe.threads
+    try:
+        _descend(model, x, y, torch.Generator().manual_seed(seed))
+    finally:
+        torch.set_num_threads(threads)
     return _folded(model, (centre, scale), (target_centre, target_scale))
 
 

@@ -100,7 +100,7 @@ def train(samples: Sequence[Sample], kind: str, seed: int) -> Trained:
     estimator = _fit(samples, kind, seed)
     if not estimator.networks:
         raise TrainingError(f"kind {kind!r} needs {MIN_SAMPLES} finished jobs on a GPU type at least; run more jobs")
-    return Trained(estimator, Predictions(without[0], ones, without[1], ones), None)
+    return Trained(estimator, Predictions(without[0], ones, without[1], ones), None, None)
 
 
 def _fit(samples: Sequence[Sample], kind: str, seed: int) -> PerType:

@@ -94,7 +94,9 @@ def train(samples: Sequence[Sample], clusters: Sequence[Hashable] | None, seed: 
 
     estimator = SizeRatio(types, numbers, time, power)
     keys = [sample.key for sample in samples]
-    return Trained(estimator, without(keys), None if clusters is None else without(clusters))
+    return Trained(
+        estimator, without(keys), without(range(len(samples))), None if clusters is None else without(clusters)
+    )
 
 
 def _inputs(asked: Sequence[Asked], numbers: Numbers, types: tuple[str, ...]) -> Inputs:

@@ -16,13 +16,14 @@ from slurmcast.probe.estimator import Trained
 from slurmcast.probe.examples import Example, Sample, TrainingError, merged
 from slurmcast.probe.features import unit
 from slurmcast.probe.figures import figures, residuals, truths
-from slurmcast.probe.intervals import Predictions, Tails, calibrate
+from slurmcast.probe.intervals import Ends, Predictions, calibrate, wider
 from slurmcast.probe.model import Model
 from slurmcast.probe.territory import survey
 from slurmcast.probe.threads import one_thread
 
 log = logging.getLogger(__name__)
 
+TARGETS = ("time", "energy")
 MIN_KEYS = 12
 """Different jobs from which a probe is trained: with fewer, no interval could be calibrated."""
 MIN_TYPE_KEYS = 3
@@ -111,20 +112,21 @@ def _enough(keys: set[str]) -> None:
         raise TrainingError(f"{len(keys)} different jobs have finished, a probe needs {MIN_KEYS}; run more jobs first")
 
 
-def _calibration(
-    samples: list[Sample], trained: Trained, clusters: tuple[int, ...] | None
-) -> dict[str, Mapping[str, Tails]]:
-    """Ends of intervals for both classes of jobs and both targets, where there is enough to tell."""
+def _calibration(samples: list[Sample], trained: Trained, clusters: tuple[int, ...] | None) -> dict[str, Ends]:
+    """Ends of intervals for both classes of jobs and both targets, where there is enough to tell.
+
+    A near job may be new or one that ran before on another GPU type: its interval is the wider of what both need.
+    """
     types = [sample.type for sample in samples]
-    found: dict[str, Mapping[str, Tails]] = {}
-    regions: dict[str, tuple[Predictions | None, tuple[int, ...] | None]] = {
-        "near": (trained.without_key, None),
-        "far": (trained.without_cluster, clusters),
-    }
-    for region, (predictions, groups) in regions.items():
-        for target, truth in truths(samples).items():
-            if predictions is not None:
-                ends = calibrate(residuals(truth, predictions, target), types, groups)
-                if ends is not None:
-                    found[f"{region}/{target}"] = ends
+
+    def ends(predictions: Predictions | None, target: str, groups: tuple[int, ...] | None) -> Ends | None:
+        if predictions is None:
+            return None
+        return calibrate(residuals(truths(samples)[target], predictions, target), types, groups)
+
+    found: dict[str, Ends] = {}
+    for target in TARGETS:
+        near = wider(ends(trained.without_key, target, None), ends(trained.without_sample, target, None))
+        far = ends(trained.without_cluster, target, clusters)
+        found |= {f"{region}/{target}": e for region, e in (("near", near), ("far", far)) if e is not None}
     return found
