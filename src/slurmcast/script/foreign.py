@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from slurmcast.script import options
+
+MAX_LINES = 1000
 
 _BSUB = {"-n": "ntasks", "-q": "partition", "-W": "time", "-J": "job-name", "-M": "mem-per-cpu"}
 _PBS = {"-q": "partition", "-N": "job-name", "-A": "account", "-J": "array", "-t": "array"}
@@ -25,9 +28,9 @@ def read(script: bytes) -> dict[str, str]:
 
 
 def _lines(script: bytes, magic: bytes) -> Iterator[list[str]]:
-    for line in re.findall(rb"^" + magic + rb"([^\n]{0,4096})", script, re.MULTILINE):
+    for line in islice(re.finditer(rb"^" + magic + rb"([^\n]{0,4096})", script, re.MULTILINE), MAX_LINES):
         try:
-            yield shlex.split(line.decode("utf-8", "surrogateescape"), comments=True)
+            yield shlex.split(line[1].decode("utf-8", "surrogateescape"), comments=True)
         except ValueError:
             yield []
 
@@ -36,7 +39,7 @@ def _options(lines: list[list[str]], meaning: Callable[[str, str], dict[str, str
     """Every option with its value, which may follow at once (``-n4``) or as the next word."""
     found: dict[str, str] = {}
     for words in lines:
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+        for word, following in zip(words, [*words[1:], ""], strict=False):
             if word.startswith("-"):
                 found |= meaning(word[:2], word[2:] or following)
     return found

@@ -28,7 +28,7 @@ _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
 _COMMENT = re.compile(r"#[^\n]*")
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=\Z", re.ASCII)
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.ASCII | re.DOTALL)
-_SKIPPED = frozenset(("if", "then", "elif", "else", "fi", "do", "esac", "{", "}", "!", "time", "coproc"))
+_SKIPPED = frozenset(("if", "then", "elif", "else", "fi", "do", "esac", "{", "}", "!", "coproc"))
 _DECLARE = frozenset(("export", "declare", "local", "readonly", "typeset"))
 
 Kind = Literal["word", "operator", "heredoc", "literal heredoc"]
