@@ -112,6 +112,8 @@ class Services:
         self.script("start", *(names or ("daemon", "agent")))
         if "daemon" in (names or ("daemon",)):
             eventually(self.healthy, "slurmcastd answers")
+        if "agent" in (names or ("agent",)):
+            eventually(Path("/run/slurmcast/lease").exists, "the agent writes its lease")
 
     def healthy(self) -> bool:
         script = "import sys; from slurmcast import client, config; client.Client(config.load()).request('GET', '/v1/health')"
