@@ -1,13 +1,14 @@
--- For a site that has no job_submit.lua of its own. A site that has one adds the lines marked (+).
+-- For a site that has no job_submit.lua. A site that has one adds the two lines marked (+); see docs/hook.md.
 
-local loaded, slurmcast = pcall(dofile, "/etc/slurm/slurmcast.lua") -- (+)
+local _, slurmcast = pcall(dofile, "/etc/slurm/slurmcast.lua") -- (+)
+if type(slurmcast) ~= "table" then slurm.log_info("slurmcast is off: %s", tostring(slurmcast)) end
 
 function slurm_job_submit(job_desc, part_list, submit_uid)
-  if loaded then slurmcast.submit(job_desc, part_list, submit_uid) end -- (+) just before the last return
+  if type(slurmcast) == "table" then pcall(slurmcast.submit, job_desc, part_list, submit_uid) end -- (+)
   return slurm.SUCCESS
 end
 
-function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+function slurm_job_modify()
   return slurm.SUCCESS
 end
 

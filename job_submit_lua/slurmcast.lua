@@ -1,185 +1,238 @@
--- slurmcast's part of job_submit.lua. It hands batch scripts that ask for GPUs to slurmcastd, through a spool folder, and
--- gives a job that may move a short grace, under a fresh lease of the agent only. Pure Lua (5.1 to 5.4), bounded work, and
--- whatever goes wrong: the submission goes on as if this file weren't there. See docs/hook.md.
---
--- usage, in job_submit.lua:   local ok, slurmcast = pcall(dofile, "/etc/slurm/slurmcast.lua")
---                             if ok then slurmcast.submit(job_desc, part_list, submit_uid) end
+-- slurmcast's part of job_submit.lua: hands batch scripts that ask for GPUs to slurmcastd, through files in a spool,
+-- and gives a job that may move a short grace, as long as the agent's lease is fresh. Standard library only (Lua 5.1
+-- to 5.4), a bounded amount of work, and whatever goes wrong the submission goes on as if this file weren't there.
+-- docs/hook.md says how to use it, docs/architecture.md how lease and spool files look.
 
 local M = {
   spool = "/run/slurmcast/spool",
   lease = "/run/slurmcast/lease",
-  max_script = 256 * 1024, -- bytes; the rest is fetched from Slurm by the agent
+  max_script = 256 * 1024, -- bytes; the agent fetches longer scripts from Slurm
+  max_field = 32 * 1024, -- bytes of any other field
+  max_arguments = 1000,
   max_grace = 60, -- seconds, whatever the lease says
-  stale_after = 3600, -- seconds after which a run-out lease means: nobody is there, write nothing
-  environment = { -- names worth knowing; nothing else of the user's environment leaves slurmctld
+  stale_after = 3600, -- seconds after which a run-out lease means that nobody reads the spool
+  max_ahead = 86400, -- seconds; a lease that holds for longer is garbage, or the clock was set back
+  no_grace_partitions = {}, -- names
+  no_grace_qos = {},
+  environment = { -- names; nothing else of the user's environment leaves slurmctld
     "EPOCHS", "NUM_EPOCHS", "MAX_EPOCHS", "STEPS", "MAX_STEPS", "ITERATIONS", "BATCH_SIZE", "BATCH", "MODEL", "DATASET",
     "SEQ_LEN", "IMAGE_SIZE", "NUM_SAMPLES", "SAMPLES", "CONFIG", "SCRIPT", "TASK",
   },
-  no_grace_partitions = {}, -- names
-  no_grace_qos = {},
-  now = os.time,
 }
 
-local NO_VAL, NO_VAL64 = 4294967294, 18446744073709551614
+local NO_VAL16, NO_VAL = 65534, 4294967294 -- how Slurm spells "not given"; one more is "infinite"
+local SHORT = { ntasks_per_node = true, ntasks_per_gpu = true, cpus_per_task = true } -- 16 bits wide
+local TRES = { "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }
 local REQUEST = {
-  "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task", "min_nodes", "max_nodes", "num_tasks",
-  "ntasks_per_node", "cpus_per_task", "min_cpus", "pn_min_memory", "time_limit", "features", "account", "qos", "comment",
+  "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task", "ntasks_per_gpu", "min_nodes", "max_nodes",
+  "num_tasks", "ntasks_per_node", "cpus_per_task", "min_cpus", "min_mem_per_node", "min_mem_per_cpu", "mem_per_tres",
+  "time_limit", "features", "account", "qos", "comment",
 }
+-- Whoever gives one of these has said where or when the job is to run. Priority: held, or set by an operator.
+local FIXED = { "dependency", "reservation", "req_nodes", "priority", "het_job_offset" }
 
--- A field of the job description, or nil where the user gave none: Slurm has several ways to say so.
+-- A field of the job description; nil where it was not given, or given as infinite.
 local function given(job_desc, name)
   local value = job_desc[name]
-  if value == nil or value == "" or value == NO_VAL or value == NO_VAL64 or value == 65534 then return nil end
-  if type(value) == "number" and (value >= NO_VAL or value ~= value) then return nil end
-  return value
+  if type(value) == "number" then return value < (SHORT[name] and NO_VAL16 or NO_VAL) and value or nil end
+  if value ~= "" then return value end
 end
 
-local function text(value)
-  if type(value) == "number" then return string.format("%.0f", value) end
-  return tostring(value)
+local function words(text, separators)
+  return string.gmatch(string.sub(text or "", 1, 4096), "[^" .. separators .. "]+")
 end
 
--- "gpu", "shared" (shard, mps, MIG) or nil; and whether the GPUs' type is named.
-local function gpu_request(job_desc)
-  local kind, typed
-  for _, name in ipairs({ "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }) do
-    for item in string.gmatch(tostring(given(job_desc, name) or ""), "[^,]+") do
-      item = item:gsub("^gres[:/]", "")
-      local what = item:match("^[%a_]+")
-      if what == "shard" or what == "mps" then
-        kind = "shared"
-      elseif what == "gpu" then
-        kind = kind or "gpu"
-        if item:match("^gpu[:/]%D") then typed = true end
-        if item:match("%dg%.%d") then kind = "shared" end
-      end
-    end
-  end
-  return kind, typed
-end
-
-local function listed(names, value)
+local function is_one_of(names, value)
   for _, name in ipairs(names) do
     if name == value then return true end
   end
   return false
 end
 
--- mode, valid_until, grace of the agent's lease, or nil.
-local function read_lease()
+-- One resource of a TRES list, such as gres/gpu:a100:2: "gpu", "shared" (part of a GPU) or nil; whether it has a type.
+local function gpu_resource(resource)
+  local parts = {}
+  for part in words(resource:gsub("^gres[:/]", ""), ":=") do parts[#parts + 1] = part end
+  local name, last = parts[1], parts[#parts]
+  local count = #parts > 1 and last:match("^(%d+)%a?$")
+  if tonumber(count) == 0 then return nil end
+  if name == "shard" or name == "mps" then return "shared" end
+  if name ~= "gpu" then return nil end
+  local typed = #parts > (count and 2 or 1)
+  return typed and parts[2]:find("%dg%.%d+gb") and "shared" or "gpu", typed -- MIG: 1g.5gb, a100_3g.20gb
+end
+
+-- What the job asks for: "gpu", "shared" or nil; whether GPUs of one type.
+local function gpu_request(job_desc)
+  local kind, typed = given(job_desc, "ntasks_per_gpu") and "gpu", false
+  for _, name in ipairs(TRES) do
+    for resource in words(given(job_desc, name), ",%s") do
+      local found, has_type = gpu_resource(resource)
+      if kind ~= "shared" then kind = found or kind end
+      typed = typed or has_type
+    end
+  end
+  return kind, typed
+end
+
+-- A word of its own in the comment: --comment="project x, slurmcast:off" too.
+local function opted_out(job_desc)
+  return string.find(" " .. (job_desc.comment or "") .. " ", "[%s,;]slurmcast:off[%s,;]") ~= nil
+end
+
+-- The grace that the agent's lease allows now, in seconds, 0 for none; nil where nobody is there to read the spool.
+local function lease(now)
   local file = io.open(M.lease, "rb")
   if not file then return nil end
   local line = file:read(64)
   file:close()
-  local mode, valid_until, grace = string.match(line or "", "^(%a+) (%d+) (%d+)\n")
-  if not mode then return nil end
-  return mode, tonumber(valid_until), tonumber(grace)
+  local mode, valid_until, grace = string.match(line or "", "^(%l+) (%d+) (%d+)\n")
+  if mode ~= "on" and mode ~= "shadow" then return nil end
+  local left = tonumber(valid_until) - now
+  if left < -M.stale_after or left > M.max_ahead then return nil end
+  return mode == "on" and left >= 0 and math.min(tonumber(grace), M.max_grace) or 0
 end
 
-local function field(parts, name, value)
-  value = text(value)
-  parts[#parts + 1] = name .. " " .. #value .. "\n" .. value .. "\n"
+local function partition_without_grace(job_desc, part_list)
+  local partitions = given(job_desc, "partition")
+  if not partitions then
+    for name, partition in pairs(part_list or {}) do
+      if partition.flag_default == 1 then partitions = name end
+    end
+  end
+  for name in words(partitions, ",") do
+    if is_one_of(M.no_grace_partitions, name) then return true end
+  end
+  return false
 end
 
-local function closed_by_nul(values)
-  local parts = {}
-  for n, value in ipairs(values) do parts[n] = text(value) .. "\0" end
+local function qos_without_grace(job_desc)
+  if #M.no_grace_qos == 0 then return false end
+  return is_one_of(M.no_grace_qos, given(job_desc, "qos") or job_desc.default_qos)
+end
+
+-- Whether the user left open where and when the job is to run; only then has the agent a choice for which to wait.
+local function is_free(job_desc, script)
+  if job_desc.begin_time ~= 0 then return false end
+  for _, name in ipairs(FIXED) do
+    if given(job_desc, name) then return false end
+  end
+  -- The description doesn't show a deadline; with one, Slurm refuses a job that begins too late for its time limit.
+  if string.find(script, "--deadline", 1, true) then return false end
+  local partition = given(job_desc, "partition")
+  return not partition or string.find(partition, ",", 1, true) ~= nil
+end
+
+-- The values, each closed by a NUL, as many as fit into a field.
+local function list(values)
+  local parts, size = {}, 0
+  for _, value in ipairs(values) do
+    size = size + #value + 1
+    if size > M.max_field then break end
+    parts[#parts + 1] = value .. "\0"
+  end
   return table.concat(parts)
 end
 
 local function arguments(job_desc)
-  local values, argv = {}, job_desc.argv
-  local count = math.min(tonumber(job_desc.argc) or 0, 1000)
-  if argv then
-    for n = 0, count - 1 do values[#values + 1] = argv[n] or "" end
+  local values, argv = {}, job_desc.argv or {}
+  for n = 0, M.max_arguments - 1 do -- Slurm counts from 0
+    if argv[n] == nil then break end
+    values[n + 1] = argv[n]
   end
-  return closed_by_nul(values)
+  return list(values)
 end
 
 local function environment(job_desc)
-  local values, env = {}, job_desc.environment
-  if env then
-    for _, name in ipairs(M.environment) do
-      local value = env[name]
-      if value ~= nil and value ~= "" then values[#values + 1] = name .. "=" .. tostring(value) end
-    end
+  local values, env = {}, job_desc.environment or {}
+  for _, name in ipairs(M.environment) do
+    local value = env[name]
+    if value then values[#values + 1] = name .. "=" .. value end
   end
-  return closed_by_nul(values)
+  return list(values)
 end
 
-local function message(job_desc, submit_uid, now, begin_time)
-  local script = job_desc.script
+-- The spool file's content. No user name: Slurm would look it up right now, and a directory service can hang.
+local function message(job_desc, submit_uid, now, begin_time, script, script_size)
   local parts = { "slurmcast-spool 1\n" }
-  field(parts, "submit_time", now)
-  field(parts, "uid", submit_uid)
-  field(parts, "user", job_desc.user_name or "")
-  field(parts, "name", job_desc.name or "")
-  if given(job_desc, "partition") then field(parts, "partition", job_desc.partition) end
-  if begin_time then field(parts, "begin_time", begin_time) end
-  field(parts, "work_dir", job_desc.work_dir or "")
-  field(parts, "array", given(job_desc, "array_inx") or "")
-  field(parts, "argv", arguments(job_desc))
-  field(parts, "environment", environment(job_desc))
-  for _, name in ipairs(REQUEST) do
-    local value = given(job_desc, name)
-    if value ~= nil then field(parts, "request." .. name, value) end
+  local function field(name, value, most)
+    if value == nil then return end
+    local text = type(value) == "number" and string.format("%.0f", value) or tostring(value)
+    text = string.sub(text, 1, most or M.max_field)
+    parts[#parts + 1] = name .. " " .. #text .. "\n" .. text .. "\n"
   end
-  field(parts, "script_size", #script)
-  field(parts, "script", string.sub(script, 1, M.max_script))
+  field("submit_time", now)
+  field("uid", given(job_desc, "user_id") or submit_uid) -- they differ under root's sbatch --uid
+  field("name", job_desc.name or "")
+  field("partition", given(job_desc, "partition"))
+  field("begin_time", begin_time)
+  field("work_dir", job_desc.work_dir or "")
+  field("array", job_desc.array_inx or "")
+  field("argv", arguments(job_desc))
+  field("environment", environment(job_desc))
+  for _, name in ipairs(REQUEST) do field("request." .. name, given(job_desc, name)) end
+  field("script_size", script_size)
+  field("script", script, M.max_script)
   parts[#parts + 1] = "end\n"
   return table.concat(parts)
 end
 
--- Written under a name that the daemon passes over, then renamed: the daemon never sees half a file. Every step is checked,
--- since a full tmpfs shows only at flush or close.
+-- A name that sorts by time, that no controller gives twice, and that nobody who may write to the spool can foresee:
+-- opening a file for writing follows links.
 local count = 0
-local salt = tostring({}):gsub("[^%x]", "") .. string.format("%.0f", os.clock() * 1e6) -- differs between processes
-local function spool(content, now)
+local function new_name(now)
+  local file = assert(io.open("/dev/urandom", "rb"))
+  file:setvbuf("no")
+  local random = assert(file:read(8))
+  file:close()
   count = count + 1
-  local name = string.format("%.0f-%s-%d", now, salt, count)
+  return string.format("%.0f-%06d-", now, count) .. random:gsub(".", function(byte)
+    return string.format("%02x", byte:byte())
+  end)
+end
+
+-- Written under a name that the daemon passes over, then renamed, so that it never sees half a file. Raises where that
+-- fails: a full spool shows at write, or only at close.
+local function spool(content, now)
+  local name = new_name(now)
   local temporary = M.spool .. "/." .. name
-  local file = io.open(temporary, "wb")
-  if not file then return false end
-  local written = file:write(content)
-  local closed = file:close()
-  if written and closed and os.rename(temporary, M.spool .. "/" .. name .. ".job") then return true end
+  local file = assert(io.open(temporary, "wb"))
+  local written, write_problem = file:write(content)
+  local closed, close_problem = file:close()
+  if written and closed and os.rename(temporary, M.spool .. "/" .. name .. ".job") then return end
   os.remove(temporary)
-  return false
+  error(M.spool .. ": " .. (write_problem or close_problem or "the file can't be renamed"), 0)
 end
 
--- The begin time for a job that may move, or nil.
-local function grace_until(job_desc, mode, valid_until, grace, now, kind, typed)
-  if mode ~= "on" or now > valid_until or grace < 1 or kind ~= "gpu" or typed then return nil end
-  if (given(job_desc, "begin_time") or 0) ~= 0 or (given(job_desc, "deadline") or 0) ~= 0 then return nil end
-  if given(job_desc, "dependency") or given(job_desc, "reservation") then return nil end
-  local partition = given(job_desc, "partition")
-  if partition and not string.find(partition, ",", 1, true) then return nil end
-  if listed(M.no_grace_qos, job_desc.qos) then return nil end
-  for _, name in ipairs(M.no_grace_partitions) do
-    if partition and string.find("," .. partition .. ",", "," .. name .. ",", 1, true) then return nil end
-  end
-  if job_desc.priority == 0 then return nil end -- submitted held
-  return now + math.min(grace, M.max_grace)
-end
-
-local function submit(job_desc, submit_uid)
-  local script = job_desc.script
-  if type(script) ~= "string" or script == "" then return end
+local function submit(job_desc, part_list, submit_uid)
   local kind, typed = gpu_request(job_desc)
-  if not kind then return end
-  if string.find(job_desc.comment or "", "slurmcast:off", 1, true) then return end
-  local mode, valid_until, grace = read_lease()
-  local now = M.now()
-  if not mode or mode == "off" or now > valid_until + M.stale_after then return end
-  local begin_time = grace_until(job_desc, mode, valid_until, grace, now, kind, typed)
-  -- A job that nobody knows of must not wait: the grace is given only where the spool took the file.
-  if spool(message(job_desc, submit_uid, now, begin_time), now) and begin_time then job_desc.begin_time = begin_time end
+  if not kind or opted_out(job_desc) then return end
+  local now = os.time()
+  local grace = lease(now)
+  if not grace then return end
+  local whole = given(job_desc, "script")
+  if not whole then return end -- srun, salloc
+  local script = string.sub(whole, 1, M.max_script)
+  local begin_time
+  if grace > 0 and kind == "gpu" and not typed and is_free(job_desc, script)
+    and not partition_without_grace(job_desc, part_list) and not qos_without_grace(job_desc) then
+    begin_time = now + grace
+  end
+  spool(message(job_desc, submit_uid, now, begin_time, script, #whole), now)
+  if begin_time then job_desc.begin_time = begin_time end -- last: a job that nobody knows of must not wait
 end
 
--- To be called for every submission. Never raises, never refuses: there is no value to return.
-function M.submit(job_desc, _, submit_uid)
-  local ok, problem = pcall(submit, job_desc, submit_uid)
-  if not ok then pcall(function() slurm.log_info("slurmcast: %s", tostring(problem)) end) end
+local next_report = 0
+local function report(problem)
+  if os.time() < next_report then return end
+  next_report = os.time() + 60
+  slurm.log_info("slurmcast: %s", tostring(problem))
+end
+
+-- To be called for every submission, with the arguments of slurm_job_submit. Returns nothing, never raises.
+function M.submit(job_desc, part_list, submit_uid)
+  local ok, problem = pcall(submit, job_desc, part_list, submit_uid)
+  if not ok then pcall(report, problem) end
 end
 
 return M

@@ -1,0 +1,24 @@
+"""Fixtures that several unit tests share."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.unit.hook_harness import Hook
+
+
+@pytest.fixture(scope="module", params=["lua5.1", "lua5.4"])
+def lua(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    path = shutil.which(name)
+    if path is None:
+        pytest.fail(f"{name} is not installed: apt-get install {name} (or run `make unit`)")
+    return path
+
+
+@pytest.fixture
+def hook(lua: str, tmp_path: Path) -> Hook:
+    return Hook(lua, tmp_path)
