@@ -67,6 +67,7 @@ TOTALS = [
     ({"tres_per_socket": "gres/gpu:1"}, 1, 1, 1, 1),
     ({"tres_per_socket": "gres/gpu:1"}, 2, 2, 2, 4),
     ({"tres_per_job": "gres/gpu:4", "tres_per_task": "gres/gpu=1"}, 1, 4, 1, 4),
+    ({"tres_per_node": "gres/gpu:2", "tres_per_task": "gres/gpu=1"}, 1, 4, 1, 4),
     ({"tres_per_node": "shard:2"}, 1, 1, 1, 1),
     ({}, 3, 3, 1, 0),
 ]

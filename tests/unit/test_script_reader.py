@@ -109,11 +109,15 @@ FOLLOWED = [
     ("for s in 1 2 3; do python a.py; done", {"a.py": "epochs = 1"}, {"epochs": 1, "trials": 3}),
     ("python a.py 12", {"a.py": "import sys\nepochs = int(sys.argv[1])"}, {"epochs": 12}),
     ("srun bash -c 'python a.py --epochs 2'", {}, {"epochs": 2}),
+    ("srun ./solver --max-iter 500", {}, {"steps": 500}),
+    ("echo --max-iter 500", {}, {"steps": None}),
 ]
 
 
 @pytest.mark.parametrize(("script", "texts", "expected"), FOLLOWED)
-def test_follows_the_script_to_its_programs(script: str, texts: dict[str, str], expected: dict[str, float]) -> None:
+def test_follows_the_script_to_its_programs(
+    script: str, texts: dict[str, str], expected: dict[str, float | None]
+) -> None:
     found = read(submission(f"#!/bin/bash\n{script}\n".encode()), files(texts)).numbers
     assert {name: found.get(name) for name in expected} == expected
 

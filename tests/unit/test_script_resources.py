@@ -15,6 +15,10 @@ CASES = [
     ({}, {"nodes": "2-4", "ntasks": "8"}, {"nodes": 2, "tasks": 8}),
     ({}, {"nodes": "2", "ntasks-per-node": "4"}, {"nodes": 2, "tasks": 8, "ntasks_per_node": 4}),
     ({}, {"ntasks": "8", "ntasks-per-node": "4"}, {"nodes": 2, "tasks": 8, "ntasks_per_node": 4}),
+    ({}, {"nodes": "1-4", "ntasks": "4", "ntasks-per-node": "2"}, {"nodes": 2, "tasks": 4, "ntasks_per_node": 2}),
+    ({}, {"nodes": "1", "ntasks": "4", "ntasks-per-node": "2"}, {"tasks": 4, "ntasks_per_node": 2}),
+    ({"min_nodes": "1", "max_nodes": "1", "num_tasks": "4", "ntasks_per_node": "2"}, {},
+     {"tasks": 4, "ntasks_per_node": 2}),
     ({}, {"nodes": "3"}, {"nodes": 3, "tasks": 3}),
     ({"min_nodes": "4", "num_tasks": "4"}, {"nodes": "2", "ntasks": "2"}, {"nodes": 4, "tasks": 4}),
     ({"min_nodes": NO_VAL, "ntasks_per_node": NO_VAL16, "cpus_per_task": "8.0"}, {}, {"cpus_per_task": 8}),
@@ -32,6 +36,7 @@ CASES = [
     ({"tres_per_task": "gres/gpu=1"}, {"nodes": "2", "ntasks-per-node": "2"},
      {"nodes": 2, "tasks": 4, "ntasks_per_node": 2, "gpus": 4}),
     ({}, {"gpus": "a100:3"}, {"gpus": 3}),
+    ({"tres_per_node": "none"}, {"gpus": "a100:3"}, {}),  # sbatch --gres=none over the script's wish
     ({"num_tasks": "4", "ntasks_per_gpu": "2"}, {}, {"tasks": 4, "gpus": 2}),
     ({}, {"gpus-per-socket": "1", "sockets-per-node": "2"}, {"gpus": 2}),
 ]  # fmt: skip

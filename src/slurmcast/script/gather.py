@@ -18,6 +18,7 @@ MAX_SOURCES = 32
 MAX_SOURCE_TEXT = 1024 * 1024
 MAX_LAUNCHES = 64
 MAX_IMPORTS = 64
+_STARTERS = frozenset(("srun", "mpirun", "mpiexec"))
 _SETTINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
 
 
@@ -74,6 +75,8 @@ class _Gatherer:
                 self._written[str(PurePosixPath(command.directory) / command.output)] = command.stdin
             started = launch.launched(command)
             if started is None:
+                if "/" in command.words[0] or command.words[0] in _STARTERS:
+                    self.found.arguments = numbers.most(self.found.arguments, numbers.from_arguments(command.words))
                 continue
             self.launches += 1
             if self.launches > MAX_LAUNCHES:

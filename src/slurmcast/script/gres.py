@@ -18,7 +18,7 @@ _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _MOST = 1 << 20
 """No job has more GPUs; a larger count is a slip of the pen and is taken as this, so that sums stay sane."""
 
-_FIELDS = {
+FIELDS = {
     "tres_per_job": "per_job",
     "tres_per_node": "per_node",
     "tres_per_task": "per_task",
@@ -38,7 +38,7 @@ def parse_gpu_request(fields: Mapping[str, str]) -> GpuRequest | None:
     counts: dict[str, int] = {}
     types: dict[str, None] = {}
     shared = False
-    for field, attribute in _FIELDS.items():
+    for field, attribute in FIELDS.items():
         for name, kind, count in _entries(fields.get(field, "")):
             if count == 0:
                 continue
@@ -65,10 +65,10 @@ def total_gpus(request: GpuRequest | None, nodes: int = 1, tasks: int = 1, socke
     nodes, tasks = max(nodes, 1), max(tasks, 1)
     if request.per_job is not None:
         return request.per_job
-    if request.per_node is not None:
-        return request.per_node * nodes
     if request.per_task is not None:
         return request.per_task * tasks
+    if request.per_node is not None:
+        return request.per_node * nodes
     if request.per_socket is not None:
         return request.per_socket * nodes * max(sockets_per_node, 1)
     return nodes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slurmcast.model import GpuRequest
 from slurmcast.script import options
-from slurmcast.script.gres import option_fields, parse_gpu_request, total_gpus
+from slurmcast.script.gres import FIELDS, option_fields, parse_gpu_request, total_gpus
 
 _UNSET = frozenset((0xFFFE, 0xFFFFFFFE, 0xFFFFFFFFFFFFFFFE))
 """NO_VAL16, NO_VAL and NO_VAL64 of slurm.h: the user said nothing."""
@@ -33,9 +33,7 @@ def read(request: Mapping[str, str], opts: Mapping[str, str], array: str = "") -
     """
     per_node = _first(_integer(request, "ntasks_per_node"), options.count(opts.get("ntasks-per-node", "")))
     asked_tasks = _first(_integer(request, "num_tasks"), options.count(opts.get("ntasks", "")))
-    nodes = _first(_integer(request, "min_nodes"), options.least_nodes(opts.get("nodes", "")))
-    if nodes is None:
-        nodes = -(-asked_tasks // per_node) if asked_tasks and per_node else 1
+    nodes = _nodes(request, opts.get("nodes", ""), -(-(asked_tasks or 1) // (per_node or asked_tasks or 1)))
     tasks = asked_tasks or (per_node or 1) * nodes
     gpus = _gpus(request, opts, tasks)
     sockets = options.count(opts.get("sockets-per-node", "")) or 1
@@ -52,6 +50,14 @@ def read(request: Mapping[str, str], opts: Mapping[str, str], array: str = "") -
     }
     numbers = {name: float(value) for name, value in known.items() if value}
     return Resources(numbers, gpus, int(numbers.get("gpus", 0)), time_limit_s)
+
+
+def _nodes(request: Mapping[str, str], option: str, needed: int) -> int:
+    """The least number of nodes: as asked, and as many as the tasks need unless fewer are the most that was asked."""
+    least, most = _integer(request, "min_nodes"), _integer(request, "max_nodes")
+    if least is None:
+        least, most = options.least_nodes(option), options.count(option)
+    return max(least or 1, min(needed, most or needed))
 
 
 def _time_limit_s(request: Mapping[str, str], opts: Mapping[str, str]) -> int | None:
@@ -78,8 +84,10 @@ def _gpus(request: Mapping[str, str], opts: Mapping[str, str], tasks: int) -> Gp
     tasks_per_gpu = _integer(request, "ntasks_per_gpu")
     told = parse_gpu_request(request)
     if told is None and tasks_per_gpu:
-        told = GpuRequest(per_job=-(-tasks // tasks_per_gpu))
-    return told or parse_gpu_request(option_fields(opts))
+        return GpuRequest(per_job=-(-tasks // tasks_per_gpu))
+    if told is None and not any(request.get(field) for field in FIELDS):
+        return parse_gpu_request(option_fields(opts))
+    return told
 
 
 def _integer(request: Mapping[str, str], name: str) -> int | None:
