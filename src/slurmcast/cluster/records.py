@@ -18,7 +18,11 @@ from slurmcast.config import PartitionConfig
 from slurmcast.model import GpuRequest, Job, Node, Outcome, Partition
 from slurmcast.script.gres import parse_gpu_request, total_gpus
 
-UNUSABLE_STATES = ("DOWN", "DRAIN", "FAIL", "UNKNOWN", "FUTURE", "MAINT", "RESERVED", "POWERED_DOWN", "NO_RESPOND")
+UNUSABLE_STATES = frozenset(
+    ("DOWN", "ERROR", "UNKNOWN", "FUTURE", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINT", "MAINTENANCE")
+    + ("RESERVED", "NOT_RESPONDING", "INVALID_REG", "BLOCKED", "POWERING_DOWN")
+)
+"""Words of a node's state that keep new jobs away; a node that is powered down would be woken for one."""
 REQUEST_FIELDS = ("tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task")
 
 
@@ -141,7 +145,7 @@ def node(record: Any) -> Node:
         memory_mb=record.real_memory or 0,
         memory_mb_free=record.idle_memory or 0,
         features=frozenset(record.available_features or ()),
-        usable=not any(word in record.state for word in UNUSABLE_STATES),
+        usable=UNUSABLE_STATES.isdisjoint(record.state.split("+")),
     )
 
 

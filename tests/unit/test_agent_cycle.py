@@ -1,0 +1,284 @@
+"""One cycle of the agent against a small Slurm and a small daemon, both played in memory."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurmcast.agent.cycle import Agent
+from slurmcast.agent.journal import Journal
+from slurmcast.client import Client, ClientError
+from slurmcast.cluster.base import Cluster, ClusterError, Refused
+from slurmcast.config import AgentConfig, Config, Paths
+from slurmcast.model import Change, GpuRequest, Job, Node, Outcome, Partition
+
+A100 = Partition("a100", "a100", (Node("a", 4, 0, 8, 8, 100, 100),), 40.0, default=True)
+A6000 = Partition("a6000", "a6000", (Node("b", 4, 1, 8, 8, 100, 100),), 48.0)
+
+
+def job(job_id: int, **fields: Any) -> Job:
+    plain = Job(job_id, "alice", 1000, "train", "PENDING", "Priority", ("a100",), 900 + job_id)
+    gpus = {"gpus": GpuRequest(per_node=1), "gpus_total": 1, "priority": 1000, "time_limit_s": 10**6}
+    return replace(plain, **{**gpus, **fields})
+
+
+class Slurm(Cluster):
+    """Jobs that take every change, but for those in ``refuses``; down where ``down``."""
+
+    def __init__(self, *jobs: Job) -> None:
+        self.records = {job.job_id: job for job in jobs}
+        self.changes: list[Change] = []
+        self.refuses: set[int] = set()
+        self.runs: list[Outcome] = []
+        self.since = 0
+        self.down = False
+
+    def jobs(self) -> list[Job]:
+        if self.down:
+            raise ClusterError("can't load jobs: Unable to contact slurm controller")
+        return list(self.records.values())
+
+    def partitions(self) -> tuple[Partition, ...]:
+        return (A100, A6000)
+
+    def script(self, job_id: int) -> bytes:
+        if job_id in self.refuses:
+            raise Refused(f"can't read the script of job {job_id}")
+        return b"#!/bin/sh\n\xe9\n"
+
+    def apply(self, change: Change) -> None:
+        if change.job_id in self.refuses:
+            raise Refused(f"job {change.job_id}: Job is no longer pending execution")
+        self.changes.append(change)
+        record = self.records[change.job_id]
+        partitions = tuple(change.partition.split(",")) if change.partition else record.partitions
+        factor = record.site_factor if change.site_factor is None else change.site_factor
+        begin = 1000 if change.lift_grace else record.begin_time
+        self.records[change.job_id] = replace(record, partitions=partitions, site_factor=factor, begin_time=begin)
+
+    def finished(self, since: int) -> list[Outcome]:
+        self.since = since
+        return self.runs
+
+
+class Daemon(Client):
+    """Knows an estimate for every job: 1000 s on a100, 500 s on a6000; remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, dict[str, Any]] = {}
+        self.told: list[tuple[str, Any]] = []
+        self.away = False
+
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        if self.away:
+            raise ClientError("slurmcastd doesn't run here")
+        json.dumps(body, allow_nan=False)
+        if path != "/v1/agent/jobs":
+            self.told.append((path.rsplit("/", 1)[1], body))
+            return {}
+        return {"jobs": [self._entry(record) for record in body["jobs"]], "kappa": 0.0, "revision": 1}
+
+    def _entry(self, record: dict[str, Any]) -> dict[str, Any]:
+        times = {"a100": 1000.0, "a6000": 500.0}
+        estimates = [
+            {
+                "partition": name,
+                "gpus": 1,
+                "time_s": {"p10": t, "p50": t, "p90": t},
+                "energy_kwh": None,
+                "source": "probe",
+            }
+            for name, t in times.items()
+        ]
+        key = {"job_id": record["job_id"], "submit_time": record["submit_time"]}
+        answer = {"estimates": estimates, "final": True, "partition_named": False, "script_wanted": False}
+        return key | answer | self.entries.get(record["job_id"], {})
+
+    def of(self, kind: str) -> list[Any]:
+        return [body for path, body in self.told if path == kind]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    paths = Paths(run_dir=tmp_path, state_dir=tmp_path, agent_state_dir=tmp_path)
+    return Config(paths=paths, agent=AgentConfig(energy_dir=str(tmp_path / "energy")))
+
+
+class World:
+    def __init__(self, config: Config, *jobs: Job) -> None:
+        self.now = 1000.0
+        self.slurm, self.daemon = Slurm(*jobs), Daemon()
+        self.config = config
+        self.agent = self.new_agent()
+
+    def new_agent(self) -> Agent:
+        journal = Journal(self.config.paths.journal)
+        return Agent(self.config, self.slurm, self.daemon, journal, clock=lambda: self.now)
+
+
+def test_a_cycle_moves_journals_and_tells(config: Config) -> None:
+    world = World(config, job(1), job(2, state="RUNNING"), job(3, gpus=None, gpus_total=0))
+    world.agent.cycle()
+    assert [(c.job_id, c.partition) for c in world.slurm.changes] == [(1, "a6000")]
+    before = Journal(config.paths.journal).before(world.slurm.records[1])
+    assert before is not None
+    assert (before.partition, before.site_factor, before.moved_to) == ("a100", 0, "a6000")
+    ((decision,),) = [body["decisions"] for body in world.daemon.of("decisions")]
+    assert (decision["job_id"], decision["partition"], decision["changed"]) == (1, "a6000", True)
+
+
+def test_only_news_is_told(config: Config) -> None:
+    world = World(config, job(1))
+    for _ in range(3):
+        world.now += 30
+        world.agent.cycle()
+    assert len(world.slurm.changes) == 1
+    assert len(world.daemon.of("decisions")) == 1
+
+
+@pytest.mark.parametrize("mode", ["shadow", "off"])
+def test_other_modes_only_tell(config: Config, mode: Any) -> None:
+    world = World(replace(config, agent=replace(config.agent, mode=mode)), job(1))
+    world.agent.cycle()
+    assert world.slurm.changes == []
+    assert not config.paths.journal.exists()
+    assert world.daemon.of("decisions")[0]["decisions"][0]["changed"] is False
+
+
+def test_dry_run_tells_nobody(config: Config) -> None:
+    world = World(config, job(1))
+    assert len(world.agent.cycle(dry_run=True).changes) == 1
+    assert (world.slurm.changes, world.daemon.told) == ([], [])
+
+
+def test_the_journal_is_written_before_slurm_is_asked(config: Config) -> None:
+    world = World(config, job(1))
+    world.slurm.refuses = {1}
+    world.agent.cycle()
+    assert Journal(config.paths.journal).before(job(1)) is not None
+
+
+def test_nothing_is_asked_that_the_journal_cannot_hold(config: Config) -> None:
+    world = World(config, job(1))
+    config.paths.journal.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        world.agent.cycle()
+    assert world.slurm.changes == []
+
+
+def test_a_refusal_is_not_repeated_at_once(config: Config) -> None:
+    world = World(config, job(1))
+    world.slurm.refuses = {1}
+    world.agent.cycle()
+    size = config.paths.journal.stat().st_size
+    world.slurm.refuses = set()
+    world.agent.cycle()
+    assert (world.slurm.changes, config.paths.journal.stat().st_size) == ([], size)
+    world.now += 400
+    world.agent.cycle()
+    assert len(world.slurm.changes) == 1
+
+
+@pytest.mark.parametrize("edge", ["slurm", "daemon"])
+def test_an_edge_that_is_away_stops_the_cycle(config: Config, edge: str) -> None:
+    world = World(config, job(1))
+    world.slurm.down, world.daemon.away = edge == "slurm", edge == "daemon"
+    with pytest.raises(ClusterError if edge == "slurm" else ClientError):
+        world.agent.cycle()
+    assert world.slurm.changes == []
+
+
+def test_a_new_agent_knows_where_jobs_came_from(config: Config) -> None:
+    """After a kill -9 the journal alone says that the job's own partition is a100."""
+    world = World(config, job(1))
+    world.agent.cycle()
+    world.agent = world.new_agent()
+    world.daemon.entries[1] = {"estimates": []}
+    world.agent.cycle()
+    (before,) = {Journal(config.paths.journal).before(world.slurm.records[1])}
+    assert before is not None
+    assert before.partition == "a100"
+    decision = world.daemon.of("decisions")[-1]["decisions"][0]
+    assert decision["verdicts"][0]["reason"] == "The job would run here without slurmcast."
+
+
+def test_whoever_moves_a_job_after_us_is_respected(config: Config) -> None:
+    h100 = replace(A6000, name="h100")
+    world = World(config, job(1))
+    world.slurm.partitions = lambda: (A100, A6000, h100)  # type: ignore[method-assign]
+    world.agent.cycle()
+    world.slurm.records[1] = replace(world.slurm.records[1], partitions=("h100",))
+    world.agent.cycle()
+    assert world.slurm.records[1].partitions == ("h100",)
+    decision = world.daemon.of("decisions")[-1]["decisions"][0]
+    assert {v["partition"]: v["may"] for v in decision["verdicts"]}["h100"] == "order only"
+
+
+def test_opting_out_later_counts(config: Config) -> None:
+    world = World(config, job(1, comment="project x,slurmcast:off"))
+    world.agent.cycle()
+    assert world.slurm.changes == []
+
+
+def test_scripts_are_read_back_some_a_cycle(config: Config) -> None:
+    config = replace(config, agent=replace(config.agent, max_readback=2))
+    world = World(config, *(job(n) for n in range(1, 5)), job(5, batch=False))
+    world.daemon.entries = {n: {"script_wanted": True} for n in range(1, 6)}
+    world.slurm.refuses = {2}
+    world.agent.cycle()
+    sent = world.daemon.of("script")
+    assert [body["job"]["job_id"] for body in sent] == [1]
+    assert base64.b64decode(sent[0]["script_base64"]) == b"#!/bin/sh\n\xe9\n"
+    world.daemon.entries[1] = {}
+    world.agent.cycle()
+    assert [body["job"]["job_id"] for body in world.daemon.of("script")] == [1, 3, 4]
+
+
+def test_outcomes_are_told_once_and_with_energy_when_it_comes(config: Config) -> None:
+    world = World(config)
+    world.slurm.runs = [Outcome(9, 1, "a100", "a100", 1, "COMPLETED", 500, 900, 400.0)]
+    assert world.agent.report_outcomes() == 1
+    assert world.slurm.since == 1000 - 30 * 86400
+    assert world.agent.report_outcomes() == 0
+    folder = Path(config.agent.energy_dir)
+    folder.mkdir()
+    record = {
+        "job_id": 9,
+        "start_time": 500.0,
+        "end_time": 900.0,
+        "node": "a",
+        "nodes": 1,
+        "gpus": 1,
+        "energy_j": 3.6e6,
+    }
+    (folder / "9-a.json").write_text(json.dumps(record))
+    assert world.agent.report_outcomes() == 1
+    assert [body["outcomes"][0]["energy_kwh"] for body in world.daemon.of("outcomes")] == [None, 1.0]
+    world.now += 1000
+    world.new_agent().report_outcomes()
+    assert world.slurm.since == 1000 - 300
+
+
+def test_outcomes_are_not_forgotten_while_the_daemon_is_away(config: Config) -> None:
+    world = World(config)
+    world.slurm.runs = [Outcome(9, 1, "a100", "a100", 1, "COMPLETED", 500, 900, 400.0)]
+    world.daemon.away = True
+    with pytest.raises(ClientError):
+        world.agent.report_outcomes()
+    world.daemon.away = False
+    assert world.agent.report_outcomes() == 1
+
+
+def test_lease(config: Config) -> None:
+    world = World(config)
+    world.agent.write_lease()
+    assert config.paths.lease.read_text() == "on 1090 8\n"
+    assert oct(config.paths.lease.stat().st_mode & 0o777) == "0o644"
+    world.agent.write_lease("off")
+    assert config.paths.lease.read_text() == "off 1090 8\n"
+    assert [path.name for path in config.paths.run_dir.iterdir()] == ["lease"]
