@@ -69,7 +69,7 @@ class _Gatherer:
         self._size = 0
 
     def script(self, text: str, scope: Scope, depth: int) -> None:
-        """Follow one shell script; scripts that it calls are followed one level down."""
+        """Follow one shell script; scripts that it calls are followed two levels down."""
         for command in commands(text, scope):
             if command.output and command.stdin and command.words[0] == "cat":
                 self._written[str(PurePosixPath(command.directory) / command.output)] = command.stdin
