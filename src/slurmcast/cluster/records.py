@@ -19,8 +19,24 @@ from slurmcast.model import GpuRequest, Job, Node, Outcome, Partition
 from slurmcast.script.gres import parse_gpu_request, total_gpus
 
 UNUSABLE_STATES = frozenset(
-    ("DOWN", "ERROR", "UNKNOWN", "FUTURE", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINT", "MAINTENANCE")
-    + ("RESERVED", "NOT_RESPONDING", "INVALID_REG", "BLOCKED", "POWERING_DOWN")
+    {
+        "DOWN",
+        "ERROR",
+        "UNKNOWN",
+        "FUTURE",
+        "DRAIN",
+        "DRAINED",
+        "DRAINING",
+        "FAIL",
+        "FAILING",
+        "MAINT",
+        "MAINTENANCE",
+        "RESERVED",
+        "NOT_RESPONDING",
+        "INVALID_REG",
+        "BLOCKED",
+        "POWERING_DOWN",
+    }
 )
 """Words of a node's state that keep new jobs away; a node that is powered down would be woken for one."""
 REQUEST_FIELDS = ("tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task")
