@@ -20,7 +20,7 @@ local M = {
   },
 }
 
-local NO_VAL16, NO_VAL = 65534, 4294967294 -- how Slurm spells "not given"; one more is "infinite"
+local NO_VAL16, NO_VAL = 65534, 4294967294 -- how Slurm spells "not given"
 local SHORT = { ntasks_per_node = true, ntasks_per_gpu = true, cpus_per_task = true } -- 16 bits wide
 local TRES = { "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }
 local REQUEST = {
@@ -31,11 +31,10 @@ local REQUEST = {
 -- Whoever gives one of these has said where or when the job is to run. Priority: held, or set by an operator.
 local FIXED = { "dependency", "reservation", "req_nodes", "priority", "het_job_offset" }
 
--- A field of the job description; nil where it was not given, or given as infinite.
+-- A field of the job description, nil where it was not given.
 local function given(job_desc, name)
   local value = job_desc[name]
-  if type(value) == "number" then return value < (SHORT[name] and NO_VAL16 or NO_VAL) and value or nil end
-  if value ~= "" then return value end
+  if value ~= "" and value ~= (SHORT[name] and NO_VAL16 or NO_VAL) then return value end
 end
 
 local function words(text, separators)

@@ -67,11 +67,15 @@ def test_every_field_arrives(hook: Hook) -> None:
 
 
 def test_what_the_user_did_not_give_is_missing(hook: Hook) -> None:
-    job = {**GPU, "argv": None, "argc": 0, "time_limit": INFINITE, "environment": None, "partition": ""}
+    job = {**GPU, "argv": None, "argc": 0, "environment": None, "partition": ""}
     fields = hook(job).fields
     assert {name for name in fields if name.startswith("request.")} == {"request.tres_per_node", "request.min_cpus"}
     assert "partition" not in fields
     assert fields["argv"] == fields["environment"] == fields["array"] == b""
+
+
+def test_unlimited_is_not_missing(hook: Hook) -> None:
+    assert hook({**GPU, "time_limit": INFINITE}).fields["request.time_limit"] == b"4294967295"
 
 
 def test_the_owner_is_the_job_s_user(hook: Hook) -> None:
