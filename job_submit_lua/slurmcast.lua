@@ -176,13 +176,19 @@ local function message(job_desc, submit_uid, now, begin_time, script, script_siz
   return table.concat(parts)
 end
 
+-- assert for what the admin should read: without a line number.
+local function must(value, problem)
+  if not value then error(problem, 0) end
+  return value
+end
+
 -- A name that sorts by time, that no controller gives twice, and that nobody who may write to the spool can foresee:
 -- opening a file for writing follows links.
 local count = 0
 local function new_name(now)
-  local file = assert(io.open("/dev/urandom", "rb"))
+  local file = must(io.open("/dev/urandom", "rb"))
   file:setvbuf("no")
-  local random = assert(file:read(8))
+  local random = must(file:read(8), "/dev/urandom is empty")
   file:close()
   count = count + 1
   return string.format("%.0f-%06d-", now, count) .. random:gsub(".", function(byte)
@@ -195,7 +201,7 @@ end
 local function spool(content, now)
   local name = new_name(now)
   local temporary = M.spool .. "/." .. name
-  local file = assert(io.open(temporary, "wb"))
+  local file = must(io.open(temporary, "wb"))
   local written, write_problem = file:write(content)
   local closed, close_problem = file:close()
   if written and closed and os.rename(temporary, M.spool .. "/" .. name .. ".job") then return end

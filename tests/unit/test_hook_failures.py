@@ -107,6 +107,20 @@ def test_read_only_spool(small_spool: Callable[[str], Hook]) -> None:
     assert "Read-only" in result.log[0]
 
 
+NO_RANDOM = """
+local open = io.open
+io.open = function(path, mode)
+  if path == "/dev/urandom" then return nil, "no /dev/urandom" end
+  return open(path, mode)
+end
+"""
+
+
+def test_no_random_names_no_file(hook: Hook) -> None:
+    result = hook(prelude=NO_RANDOM)
+    assert (result.begin_time, result.files, result.log) == (0, [], ["slurmcast: no /dev/urandom"])
+
+
 def test_failing_rename_leaves_nothing(hook: Hook) -> None:
     result = hook(prelude='os.rename = function() return nil, "x" end')
     assert (result.begin_time, result.files) == (0, [])
