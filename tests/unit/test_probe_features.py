@@ -43,24 +43,6 @@ def test_the_most_frequent_numbers_are_chosen() -> None:
     assert {"epochs", "gpus"} <= set(numbers_of(*many).names)
 
 
-@pytest.mark.parametrize(
-    ("job", "expected"),
-    [
-        ({"epochs": 20}, 2),
-        ({"epochs": 20, "samples": 300}, 6),
-        ({"epochs": 20, "samples": 300, "steps": 5000}, 6),
-        ({"steps": 500}, 5),
-        ({"steps": 500, "samples": 300}, 5),
-        ({"samples": 300, "trials": 4}, 12),
-        ({"batch_size": 64}, 1),
-        ({}, 1),
-    ],
-)
-def test_time_is_taken_to_be_proportional_to_the_amount_of_work(job: dict[str, float], expected: float) -> None:
-    numbers = numbers_of({"epochs": 10}, {"steps": 100}, {"samples": 100}, {"trials": 1}, {"batch_size": 8})
-    assert math.exp(numbers.proportional(numbers.row(job, 1))) == pytest.approx(expected)
-
-
 def test_distances_and_units() -> None:
     vectors = unit(np.array([[3.0, 4.0], [0.0, 2.0], [0.0, 0.0]]))
     assert vectors.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 1], [0, 0]]

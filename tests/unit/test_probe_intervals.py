@@ -75,7 +75,7 @@ def clustered(clusters: int) -> tuple[np.ndarray, list[str]]:
 def test_scripts_are_clustered_and_the_far_limit_is_what_was_tested() -> None:
     vectors, keys = clustered(12)
     found = survey(vectors, keys, True)
-    assert found.clusters is not None
+    assert found.far_tested
     assert len(set(found.clusters)) == 12
     territory = found.territory
     assert territory.near == SAME_SCRIPT
@@ -87,7 +87,8 @@ def test_scripts_are_clustered_and_the_far_limit_is_what_was_tested() -> None:
 def test_few_clusters_leave_nothing_to_test_far_jobs_by() -> None:
     vectors, keys = clustered(5)
     found = survey(vectors, keys, True)
-    assert found.clusters is None
+    assert not found.far_tested
+    assert len(set(found.clusters)) == 5
     assert found.territory.limit == found.territory.near
 
 

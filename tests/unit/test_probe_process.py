@@ -50,6 +50,18 @@ def test_left_out_is_what_a_process_without_the_group_predicts() -> None:
         assert spreads[out] == pytest.approx(expected_spreads)
 
 
+def test_a_job_may_look_otherwise_when_left_out() -> None:
+    inputs, targets, runs = made(12)
+    process = Process(prior_means(3), inputs, targets, runs)
+    other = Inputs(inputs.vectors, inputs.rows + 1, inputs.types)
+    means, spreads = process.left_out(range(12), other)
+    rest = np.arange(12) != 4
+    without = Process(prior_means(3), inputs.take(np.flatnonzero(rest)), targets[rest], runs[rest])
+    without.mean = process.mean
+    expected, spread = without.predict(other.take(np.array([4])))
+    assert (means[4], spreads[4]) == (pytest.approx(expected[0]), pytest.approx(spread[0]))
+
+
 def test_fit_finds_exponent_ratio_and_noise() -> None:
     inputs, targets, _ = made(80)
     process = fit(inputs, targets, np.ones(80))

@@ -172,6 +172,8 @@ def test_figures_tell_what_was_measured() -> None:
             assert found["median_ape"] <= found["p90_ape"]
             assert 0.7 < found["coverage80"] < 0.92
             assert found["width"] > 1
+    known, new = figures["types"]["a100"]["time"], figures["new_scripts"]["time"]
+    assert known["median_ape"] < new["median_ape"] < new["mean_ape"]
     choice = figures["better"]["energy"]["a100/a6000"]
     assert choice["keys"] > 30
     assert choice["right"] >= max(0.8, choice["always"])

@@ -20,11 +20,6 @@ MAX_NUMBERS = 24
 NO_WORK = frozenset({"time_limit_s"})
 """Numbers that say nothing about the work itself. A user's time limit is a habit: it changes without the job changing,
 and if estimates followed it, asking for less time would buy a better place."""
-PER_PASS = ("epochs", "samples", "steps_per_epoch")
-PER_STEP = ("steps",)
-REPEATS = ("trials", "folds")
-"""Until the examples say otherwise, running time is taken to be proportional to the numbers of ``REPEATS`` and either
-to those of ``PER_PASS`` or (where a job names steps but no epochs) to those of ``PER_STEP``."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +55,6 @@ class Numbers:
         logs = _logs(numbers, gpus)
         values = [logs.get(name, mean) - mean for name, mean in zip(self.names, self.means, strict=True)]
         return np.array(values + [0.5 if name in logs else -0.5 for name in self.sometimes])
-
-    def proportional(self, row: Array) -> float:
-        """Logarithm of how much more work the job of these columns is than the mean one, by :data:`PER_PASS` and so
-        on; an absent number counts as the mean."""
-        values = dict(zip(self.names, row[: len(self.names)], strict=True))
-        absent = {name for name, there in zip(self.sometimes, row[len(self.names) :], strict=True) if there < 0}
-        present = values.keys() - absent
-        counted = PER_STEP if "steps" in present and "epochs" not in present else PER_PASS
-        return float(sum(values.get(name, 0.0) for name in (*counted, *REPEATS)))
 
 
 def choose_numbers(samples: Sequence[Sample]) -> Numbers:

@@ -51,6 +51,17 @@ def figures(samples: Sequence[Sample], without_key: Predictions, seed: int) -> d
     return {"types": table, "better": {t: better(samples, measured[t], _columns(without_key, t)[0]) for t in measured}}
 
 
+def of_new_scripts(samples: Sequence[Sample], without_cluster: Predictions) -> dict[str, Any]:
+    """By target: errors, as in :func:`figures`, for jobs whose script and its like had never been seen."""
+    found = {}
+    for target, truth in truths(samples).items():
+        middle, _ = _columns(without_cluster, target)
+        index = np.isfinite(truth) & np.isfinite(middle)
+        if index.any():
+            found[target] = _errors(truth[index], middle[index])
+    return found
+
+
 def better(samples: Sequence[Sample], truth: Array, middle: Array, margin: float = 0.0) -> dict[str, Any]:
     """By pair of GPU types, over keys that ran on both with as many GPUs: ``keys``, ``right`` (share where the type
     with less was predicted to take less), ``always`` (share that always naming one type would reach), and

@@ -50,21 +50,28 @@ class Process:
         variance = np.maximum(variances(self.theta, inputs) - explained, 0.0) + self._noise
         return self.mean + between @ self._alpha, np.sqrt(variance)
 
-    def left_out(self, groups: Sequence[Hashable]) -> tuple[Array, Array]:
-        """What :meth:`predict` would give for each example if its whole group weren't among the examples.
+    def left_out(self, groups: Sequence[Hashable], asked: Inputs | None = None) -> tuple[Array, Array]:
+        """What :meth:`predict` would give for each example if its whole group weren't among the examples, (n,) each.
 
-        Exact for given parameters (Rasmussen and Williams, equation 5.12, for groups): no fit per group is needed.
+        ``asked`` (as long as the examples): what the job would look like then; by default the same. Exact for given
+        parameters, by the inverse of a block (Rasmussen and Williams, appendix A.3): no fit per group is needed.
         """
         members: dict[Hashable, list[int]] = {}
         for index, group in enumerate(groups):
             members.setdefault(group, []).append(index)
         means, spreads = np.empty(len(groups)), np.empty(len(groups))
-        for indexes in members.values():
-            block = np.linalg.inv(self._inverse[np.ix_(indexes, indexes)])
-            means[indexes] = self.targets[indexes] - block @ self._alpha[indexes]
-            # The block holds the noise of a mean over runs; what is predicted is one run.
-            noise = self._noise * (1 - 1 / self.runs[indexes])
-            spreads[indexes] = np.sqrt(np.maximum(np.diag(block) + noise, self._noise))
+        inputs = self.inputs if asked is None else asked
+        prior = variances(self.theta, inputs)
+        for out in members.values():
+            between = Terms(self.theta, inputs.take(np.array(out)), self.inputs).covariance()
+            between[:, out] = 0
+            columns = self._inverse[:, out]
+            block = np.linalg.inv(columns[out])
+            alpha = self._alpha - columns @ (self.targets[out] - self.mean)
+            means[out] = self.mean + between @ (alpha - columns @ (block @ alpha[out]))
+            across = between @ columns
+            explained = ((between @ self._inverse) * between).sum(axis=1) - ((across @ block) * across).sum(axis=1)
+            spreads[out] = np.sqrt(np.maximum(prior[out] - explained, 0.0) + self._noise)
         return means, spreads
 
 

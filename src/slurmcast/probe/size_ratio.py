@@ -7,17 +7,19 @@ A job's size is shared by all types, the ratio between types is drawn to the typ
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from slurmcast.probe.amounts import ahead, split, typical_of_groups, typical_of_nearest
 from slurmcast.probe.estimator import Asked, Tensors, Trained
 from slurmcast.probe.examples import Sample, log_energy
 from slurmcast.probe.features import Array, Numbers, choose_numbers, unit
 from slurmcast.probe.intervals import Predictions
 from slurmcast.probe.kernel import Inputs
 from slurmcast.probe.process import Process, fit
+from slurmcast.probe.territory import Survey
 
 MAX_SAMPLES = 1500
 """Samples that are kept, the latest ones: prediction takes a few ms and 40 MB at this number."""
@@ -31,16 +33,19 @@ class SizeRatio:
 
     types: tuple[str, ...]
     numbers: Numbers
+    near: float
+    """Distance up to which a job's script counts as that of the nearest example."""
     time: Process
     power: Process | None
 
     def predict(self, asked: Sequence[Asked]) -> Predictions:
         """See :class:`slurmcast.probe.estimator.Estimator`."""
-        inputs = _inputs(asked, self.numbers, self.types)
-        ahead = _ahead(self.numbers, inputs)
+        plain = _inputs(asked, self.numbers, self.types)
+        typical = typical_of_nearest(self.numbers, plain, self.time.inputs, self.near)
+        inputs = replace(plain, rows=split(self.numbers, plain.rows, typical))
         log_time, time_spread = self.time.predict(inputs)
         power = None if self.power is None else self.power.predict(inputs)
-        return _predictions(asked, log_time + ahead, time_spread, power)
+        return _predictions(asked, log_time + ahead(self.numbers, inputs.rows), time_spread, power)
 
     def parts(self) -> tuple[Tensors, dict[str, Any]]:
         """See :class:`slurmcast.probe.estimator.Estimator`."""
@@ -55,7 +60,7 @@ class SizeRatio:
                     f"{name}.targets": process.targets,
                     f"{name}.runs": process.runs,
                 }
-        return tensors, {"types": list(self.types), "numbers": self.numbers.to_settings()}
+        return tensors, {"types": list(self.types), "numbers": self.numbers.to_settings(), "near": self.near}
 
 
 def restore(tensors: Tensors, settings: Mapping[str, Any]) -> SizeRatio:
@@ -66,16 +71,20 @@ def restore(tensors: Tensors, settings: Mapping[str, Any]) -> SizeRatio:
         return Process(tensors[f"{name}.theta"], inputs, tensors[f"{name}.targets"], tensors[f"{name}.runs"])
 
     power = process("power") if "power.theta" in tensors else None
-    return SizeRatio(tuple(settings["types"]), Numbers.from_settings(settings["numbers"]), process("time"), power)
+    numbers = Numbers.from_settings(settings["numbers"])
+    return SizeRatio(tuple(settings["types"]), numbers, float(settings["near"]), process("time"), power)
 
 
-def train(samples: Sequence[Sample], clusters: Sequence[Hashable] | None, seed: int) -> Trained:
-    """Train on ``samples`` (at most :data:`MAX_SAMPLES`) and predict each without its key, and without its cluster."""
+def train(samples: Sequence[Sample], surveyed: Survey, seed: int) -> Trained:
+    """Train on ``samples`` (at most :data:`MAX_SAMPLES`), and predict each without its own runs, without its key, and
+    (where there are enough clusters of scripts) without its cluster."""
     types = tuple(sorted({sample.type for sample in samples}))
     numbers = choose_numbers(samples)
-    inputs = _inputs(samples, numbers, types)
-    ahead = _ahead(numbers, inputs)
-    times = np.array([sample.log_time for sample in samples]) - ahead
+    plain = _inputs(samples, numbers, types)
+    alone = range(len(samples))  # each row a script of its own, as one that isn't known
+    inputs = replace(plain, rows=split(numbers, plain.rows, typical_of_groups(numbers, plain.rows, surveyed.clusters)))
+    unknown = replace(plain, rows=split(numbers, plain.rows, typical_of_groups(numbers, plain.rows, alone)))
+    times = np.array([sample.log_time for sample in samples]) - ahead(numbers, inputs.rows)
     time = fit(inputs, times, np.array([float(sample.runs) for sample in samples]), seed)
     measured = [i for i, sample in enumerate(samples) if sample.log_power is not None]
     power = None
@@ -84,18 +93,20 @@ def train(samples: Sequence[Sample], clusters: Sequence[Hashable] | None, seed: 
         runs = np.array([float(samples[i].measured) for i in measured])
         power = fit(inputs.take(np.array(measured)), powers, runs, seed)
 
-    def without(groups: Sequence[Hashable]) -> Predictions:
-        log_time, time_spread = time.left_out(groups)
+    def without(groups: Sequence[Hashable], asked: Inputs) -> Predictions:
+        log_time, time_spread = time.left_out(groups, asked)
         left: tuple[Array, Array] | None = None
         if power is not None:
             left = np.full(len(samples), np.nan), np.full(len(samples), np.nan)
-            left[0][measured], left[1][measured] = power.left_out([groups[i] for i in measured])
-        return _predictions(samples, log_time + ahead, time_spread, left)
+            chosen = np.array(measured)
+            left[0][chosen], left[1][chosen] = power.left_out([groups[i] for i in measured], asked.take(chosen))
+        return _predictions(samples, log_time + ahead(numbers, asked.rows), time_spread, left)
 
-    estimator = SizeRatio(types, numbers, time, power)
-    keys = [sample.key for sample in samples]
     return Trained(
-        estimator, without(keys), without(range(len(samples))), None if clusters is None else without(clusters)
+        estimator=SizeRatio(types, numbers, surveyed.territory.near, time, power),
+        without_key=without([sample.key for sample in samples], inputs),
+        without_sample=without(range(len(samples)), inputs),
+        without_cluster=without(surveyed.clusters, unknown) if surveyed.far_tested else None,
     )
 
 
@@ -103,11 +114,6 @@ def _inputs(asked: Sequence[Asked], numbers: Numbers, types: tuple[str, ...]) ->
     vectors = unit(np.stack([job.vector for job in asked]))
     rows = np.stack([numbers.row(job.numbers, job.gpus) for job in asked])
     return Inputs(vectors, rows, np.array([types.index(job.type) for job in asked], np.int64))
-
-
-def _ahead(numbers: Numbers, inputs: Inputs) -> Array:
-    """What is taken for granted of each logarithmic time before the process speaks."""
-    return np.array([numbers.proportional(row) for row in inputs.rows])
 
 
 def _predictions(

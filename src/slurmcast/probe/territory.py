@@ -38,14 +38,17 @@ class Survey:
     """The territory, with what was found on the way."""
 
     territory: Territory
-    clusters: tuple[int, ...] | None
-    """Cluster of each example's script, None where there are too few to leave out."""
+    clusters: tuple[int, ...]
+    """Cluster of each example's script: versions of one script, and scripts as near to one another as these."""
+    far_tested: bool
+    """Whether there are enough clusters to test estimates for unknown scripts by leaving them out."""
 
 
 def survey(vectors: NDArray[np.float32], keys: Sequence[Hashable], may_leave_clusters_out: bool) -> Survey:
     """The territory of examples with unit ``vectors`` (n, d); those of one key are left out together.
 
-    Where clusters can't be left out, ``near`` reaches as far as any key was from all others, and so does ``limit``.
+    Where clusters can't be left out or are too few, ``near`` reaches as far as any key was from all others, and so does
+    ``limit``.
     """
     distances = np.sqrt(squared_distances(vectors, vectors))
     alone = _nearest_other(distances, keys)
@@ -54,8 +57,8 @@ def survey(vectors: NDArray[np.float32], keys: Sequence[Hashable], may_leave_clu
     known = np.unique(vectors, axis=0)
     if not may_leave_clusters_out or len(set(clusters)) < MIN_CLUSTERS:
         near = max(float(alone.max()), SAME_SCRIPT)
-        return Survey(Territory(known, near, near), None)
-    return Survey(Territory(known, near, float(_nearest_other(distances, clusters).max())), clusters)
+        return Survey(Territory(known, near, near), clusters, False)
+    return Survey(Territory(known, near, float(_nearest_other(distances, clusters).max())), clusters, True)
 
 
 def _nearest_other(distances: NDArray[np.float64], groups: Sequence[Hashable]) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from slurmcast.probe import per_type, size_ratio
 from slurmcast.probe.estimator import Trained
 from slurmcast.probe.examples import Example, Sample, TrainingError, merged
 from slurmcast.probe.features import unit
-from slurmcast.probe.figures import figures, residuals, truths
+from slurmcast.probe.figures import figures, of_new_scripts, residuals, truths
 from slurmcast.probe.intervals import Ends, Predictions, calibrate, wider
 from slurmcast.probe.model import Model
 from slurmcast.probe.territory import survey
@@ -61,7 +61,7 @@ def _train(examples: list[Example], config: ProbeConfig, encoder: str, partition
     keys = [sample.key for sample in samples]
     surveyed = survey(unit(np.stack([sample.vector for sample in samples])), keys, config.kind == "size+ratio")
     trained = (
-        size_ratio.train(samples, surveyed.clusters, config.seed)
+        size_ratio.train(samples, surveyed, config.seed)
         if config.kind == "size+ratio"
         else per_type.train(samples, config.kind, config.seed)
     )
@@ -73,10 +73,12 @@ def _train(examples: list[Example], config: ProbeConfig, encoder: str, partition
         "kind": config.kind,
         "examples": len(examples),
         "keys": len(set(keys)),
-        "clusters": None if surveyed.clusters is None else len(set(surveyed.clusters)),
+        "clusters": len(set(surveyed.clusters)),
         "seconds": round(time.monotonic() - begun, 3),
         **figures(samples, trained.without_key, config.seed),
     }
+    if trained.without_cluster is not None:
+        found["new_scripts"] = of_new_scripts(samples, trained.without_cluster)
     model = Model(
         kind=config.kind,
         encoder=encoder,
@@ -112,7 +114,7 @@ def _enough(keys: set[str]) -> None:
         raise TrainingError(f"{len(keys)} different jobs have finished, a probe needs {MIN_KEYS}; run more jobs first")
 
 
-def _calibration(samples: list[Sample], trained: Trained, clusters: tuple[int, ...] | None) -> dict[str, Ends]:
+def _calibration(samples: list[Sample], trained: Trained, clusters: tuple[int, ...]) -> dict[str, Ends]:
     """Ends of intervals for both classes of jobs and both targets, where there is enough to tell.
 
     A near job may be new or one that ran before on another GPU type: its interval is the wider of what both need.
