@@ -74,9 +74,9 @@ local function gpu_request(job_desc)
   return kind, typed
 end
 
--- A word of its own in the comment: --comment="project x, slurmcast:off" too.
-local function opted_out(job_desc)
-  return string.find(" " .. (job_desc.comment or "") .. " ", "[%s,;]slurmcast:off[%s,;]") ~= nil
+-- Whether the comment has the word, alone or among others: --comment="project x, slurmcast:off".
+local function says(job_desc, word)
+  return string.find(" " .. (job_desc.comment or "") .. " ", "[%s,;]" .. word .. "[%s,;]") ~= nil
 end
 
 -- The grace that the agent's lease allows now, in seconds, 0 for none; nil where nobody is there to read the spool.
@@ -119,7 +119,7 @@ local function is_free(job_desc, script)
   -- The description doesn't show a deadline; with one, Slurm refuses a job that begins too late for its time limit.
   if string.find(script, "--deadline", 1, true) then return false end
   local partition = given(job_desc, "partition")
-  return not partition or string.find(partition, ",", 1, true) ~= nil
+  return not partition or string.find(partition, ",", 1, true) ~= nil or says(job_desc, "slurmcast:move")
 end
 
 -- The values, each closed by a NUL, as many as fit into a field.
@@ -211,7 +211,7 @@ end
 
 local function submit(job_desc, part_list, submit_uid)
   local kind, typed = gpu_request(job_desc)
-  if not kind or opted_out(job_desc) then return end
+  if not kind or says(job_desc, "slurmcast:off") then return end
   local now = os.time()
   local grace = lease(now)
   if not grace then return end

@@ -94,6 +94,7 @@ def fate(slurm: Slurm, job_id: int) -> str:
         ("--gres=gpu:1 -p a100,a6000", FREE),
         ("--gres=gpu:1 -a 1-4%2", FREE),
         ("--gres=gpu:1 --comment=slurmcast:offline", FREE),
+        ("--gres=gpu:1 -p a100 --comment=x;slurmcast:move", FREE),
         ("--gpus=a100:1", BOUND),
         ("--gres=gpu:1 -p a100", BOUND),
         ("--gres=gpu:1 --begin=now+1hour", BOUND),
