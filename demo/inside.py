@@ -53,8 +53,9 @@ def submit(job: DemoJob, works: dict[str, workload.Work], partition: str | None)
     options = ["--parsable", "-o", "/dev/null", "-J", job.name, "-t", str(job.time_limit_min)]
     if partition is not None:
         options += ["-p", partition]
+    command = ["/usr/bin/sbatch", *options, works[job.work]["script"], *job.arguments]
     done = subprocess.run(
-        ["runuser", "-u", job.user, "--", "/usr/bin/sbatch", *options, works[job.work]["script"], *job.arguments],
+        ["/usr/sbin/runuser", "-u", job.user, "--", *command],
         env=environment,
         cwd=f"/home/{job.user}/jobs/{job.work}",
         capture_output=True,

@@ -97,7 +97,10 @@ def invocation(work: Work, amount: float, batch: float | None) -> tuple[tuple[st
 
 def seconds(work: Work, job: DemoJob, gpu_type: str) -> float:
     """Emulated seconds that the job takes there, without noise."""
-    return float(standin.seconds_of(work, gpu_type, job.arguments, job.environment))
+    arguments = job.arguments
+    if work["argument"].startswith("position:"):  # the batch script hands it on as an option
+        arguments = (work["seen"], arguments[0])
+    return float(standin.seconds_of(work, gpu_type, arguments, job.environment))
 
 
 def energy_kwh(work: Work, job: DemoJob, gpu_type: str) -> float:

@@ -50,6 +50,8 @@ class Agent:
     """What Slurm refused -> until when it isn't asked again."""
     reported: dict[int, Decision] = field(default_factory=dict)
     """Job id -> the decision that the daemon has, without its time."""
+    told_running: set[int] = field(default_factory=set)
+    """Running jobs that the daemon knows of: some start before any cycle sees them pending."""
     sent_outcomes: dict[tuple[int, int], Outcome] = field(default_factory=dict)
     """(Job id, start time) -> the outcome that the daemon has, as far back as loads of finished runs reach."""
 
@@ -72,12 +74,18 @@ class Agent:
         self, jobs: list[Job], partitions: tuple[Partition, ...], pending: list[Job]
     ) -> tuple[Snapshot, float]:
         """What is known of the moment, and kappa as it is set now."""
-        body = {"jobs": [to_json(job) for job in pending], "default": [p.name for p in partitions if p.default]}
+        running = tuple(job for job in jobs if job.state == "RUNNING" and _asks_for_gpus(job))
+        fresh = [job for job in running if job.job_id not in self.told_running]
+        body = {
+            "jobs": [to_json(job) for job in pending],
+            "running": [to_json(job) for job in fresh],
+            "default": [p.name for p in partitions if p.default],
+        }
         answer = self.client.request("POST", "/v1/agent/jobs", body)
         known = {(entry["job_id"], entry["submit_time"]): entry for entry in answer["jobs"]}
         self._read_back(j for j in pending if known.get((j.job_id, j.submit_time), {}).get("script_wanted"))
         rows = tuple(self._pending(job, known.get((job.job_id, job.submit_time), {})) for job in pending)
-        running = tuple(job for job in jobs if job.state == "RUNNING")
+        self.told_running = {job.job_id for job in running}
         return Snapshot(self.clock(), partitions, rows, running), float(answer["kappa"])
 
     def _pending(self, job: Job, entry: dict[str, Any]) -> PendingJob:

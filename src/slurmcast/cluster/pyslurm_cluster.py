@@ -103,7 +103,8 @@ class PyslurmCluster:
             raise (Refused if final else ClusterError)(f"job {change.job_id}: {error}") from None
 
     def finished(self, since: int) -> list[Outcome]:
-        wanted = pyslurm.db.JobFilter(start_time=since, end_time="now")
+        # A number, not "now": pyslurm takes that word from a clock of its own.
+        wanted = pyslurm.db.JobFilter(start_time=since, end_time=int(time.time()) + 60)
         try:
             loaded = list(pyslurm.db.Jobs.load(wanted).values())
         except pyslurm.RPCError as error:

@@ -229,8 +229,9 @@ class Api:
         jobs = [from_json(Job, record) for record in ask.body["jobs"]]
         self._default = tuple(str(name) for name in ask.body.get("default", ()))
         self._pending = {(job.job_id, job.submit_time): job for job in jobs}
-        self._store.see(jobs)
-        self._match(jobs)
+        started = [from_json(Job, record) for record in ask.body.get("running", ())]
+        self._store.see([*jobs, *started])
+        self._match([*jobs, *started])
         answers = [self._known(job) for job in jobs]
         kappa = (await self._get_kappa(ask))["kappa"]
         return {"jobs": answers, "kappa": kappa, "revision": self._revision}
