@@ -22,7 +22,7 @@ from slurmcast.probe.process import Process, fit
 from slurmcast.probe.territory import Survey
 
 MAX_SAMPLES = 1000
-"""Samples that are kept, the latest ones: at this number training takes some 15 s, a prediction 10 ms and 30 MB."""
+"""Samples that are kept, the latest ones: at this number training takes some 5 s and a prediction 2 ms."""
 MIN_MEASURED = 9
 """Keys with measured energy from which energy is predicted."""
 
