@@ -1,6 +1,6 @@
 """The client side of the socket API: over the unix socket, or from other hosts inside munge credentials.
 
-Standard library only: the commands should start fast.
+Standard library only, and what is seldom needed is imported late: the commands should start fast.
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from slurmcast import munge
 from slurmcast.config import Config
+
+ENVIRONMENT = (
+    "EPOCHS", "NUM_EPOCHS", "MAX_EPOCHS", "STEPS", "MAX_STEPS", "ITERATIONS", "BATCH_SIZE", "BATCH", "MODEL", "DATASET",
+    "SEQ_LEN", "IMAGE_SIZE", "NUM_SAMPLES", "SAMPLES", "CONFIG", "SCRIPT", "TASK",
+)  # fmt: skip
+"""The variables that belong to a job's work: those that the hook passes on, so that ``predict`` reads what it reads."""
 
 
 class ClientError(Exception):
@@ -38,22 +43,31 @@ class Client:
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
         """The answer's JSON. Raises :class:`ClientError`."""
-        payload = None if body is None else json.dumps(body).encode()
-        if not self._config.paths.socket.exists() and self._config.client.server:
+        where = self._config.paths.socket
+        if self._config.client.server and not _is_there(where):
             return self._by_munge(method, path, body)
-        connection = _UnixConnection(self._config.paths.socket, self._config.client.timeout_s)
-        return _decode(*self._exchange(connection, str(self._config.paths.socket), method, path, payload))
+        connection = _UnixConnection(where, self._config.client.timeout_s)
+        payload = None if body is None else json.dumps(body).encode()
+        status, answer = self._exchange(connection, str(where), method, path, payload)
+        return _checked(status, _parsed(status, answer))
 
     def _by_munge(self, method: str, path: str, body: Any) -> Any:
+        from slurmcast import munge
+
         server, munge_socket = self._config.client.server, self._config.client.munge_socket
         host, _, port = server.rpartition(":")
+        if not host or not port.isdigit():
+            raise ClientError(f"client.server = {server!r}: must be host:port")
+        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=self._config.client.timeout_s)
         try:
-            credential = munge.encode(json.dumps({"method": method, "path": path, "body": body}).encode(), munge_socket)
-            connection = http.client.HTTPConnection(host, int(port), timeout=self._config.client.timeout_s)
+            credential = munge.seal({"method": method, "path": path, "body": body}, munge_socket)
             status, answer = self._exchange(connection, server, "POST", "/v1/munge", credential)
-            return _decode(status, munge.decode(answer, munge_socket).payload if status == 200 else answer)
-        except (munge.MungeError, ValueError) as error:
+            if status != 200:
+                return _checked(status, _parsed(status, answer))
+            opened = munge.unseal(answer, munge_socket).value
+        except munge.MungeError as error:
             raise ClientError(f"{server}: {error}") from None
+        return _checked(opened["status"], opened["body"])
 
     @staticmethod
     def _exchange(
@@ -65,20 +79,30 @@ class Client:
             return response.status, response.read()
         except (FileNotFoundError, ConnectionRefusedError):
             raise ClientError(f"slurmcastd doesn't run here ({where}); start it, or set client.server") from None
+        except PermissionError:
+            raise ClientError(f"{where} may not be opened; ask your admin to make its folder accessible") from None
         except (OSError, http.client.HTTPException) as error:
-            raise ClientError(f"no answer from slurmcastd ({where}): {error}") from None
+            problem = str(error) or type(error).__name__
+            raise ClientError(f"no answer from slurmcastd ({where}): {problem}; its log may say why") from None
         finally:
             connection.close()
 
 
-def _decode(status: int, answer: bytes) -> Any:
-    """The JSON of an answer. Through munge the status travels inside, as ``{"status", "body"}``."""
+def _is_there(path: Path) -> bool:
     try:
-        value = json.loads(answer)
+        return path.exists()
+    except OSError:  # in a folder that isn't ours to see
+        return False
+
+
+def _parsed(status: int, answer: bytes) -> Any:
+    try:
+        return json.loads(answer)
     except ValueError:
-        raise ClientError(f"slurmcastd answered with status {status} and no JSON") from None
-    if isinstance(value, dict) and set(value) == {"status", "body"}:
-        status, value = value["status"], value["body"]
+        raise ClientError(f"slurmcastd answered with status {status} and no JSON; is it of another version?") from None
+
+
+def _checked(status: int, value: Any) -> Any:
     if status >= 400:
         raise ClientError(str(value.get("error", value)) if isinstance(value, dict) else str(value))
     return value

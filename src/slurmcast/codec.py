@@ -6,9 +6,12 @@ import dataclasses
 import types
 import typing
 from enum import Enum
+from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
 
 T = TypeVar("T")
+
+_hints = cache(typing.get_type_hints)  # slow, and asked once for every object of a long list
 
 
 class CodecError(ValueError):
@@ -67,7 +70,7 @@ def _read(hint: Any, value: Any, where: str) -> Any:
 def _read_dataclass(cls: Any, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
         raise CodecError(f"{where}: expected an object, got {value!r}")
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     arguments = {}
     for field in dataclasses.fields(cls):
         if field.name in value:

@@ -1,12 +1,20 @@
-"""Munge credentials by the ``munge`` and ``unmunge`` programs: who sent this, unchanged, and not twice (man munge)."""
+"""Munge credentials by the ``munge`` and ``unmunge`` programs: who sent this, unchanged, and not twice (man munge).
+
+A sealed value is zlib-compressed JSON inside a credential: munged takes at most 1 MiB.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import zlib
 from dataclasses import dataclass
+from typing import Any
 
 TIMEOUT_S = 10
+MAX_VALUE = 32 * 1024 * 1024
+"""Bytes of JSON that are unpacked; a small credential must not fill the memory."""
 
 
 class MungeError(Exception):
@@ -14,34 +22,48 @@ class MungeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Credential:
-    """A decoded credential."""
+class Sealed:
+    """An opened credential: who made it and what was in it."""
 
     uid: int
-    payload: bytes
+    value: Any
 
 
-def encode(payload: bytes, socket: str = "", only_uid: int | None = None) -> bytes:
-    """A credential of this process's user; ``only_uid``: the only user who can decode it."""
-    options = [f"--socket={socket}"] if socket else []
+def seal(value: Any, socket: str = "", only_uid: int | None = None) -> bytes:
+    """A credential of this process's user; ``only_uid``: the only user who can open it. Raises :class:`MungeError`."""
+    command = ["munge", *_socket(socket)]
     if only_uid is not None:
-        options.append(f"--restrict-uid={only_uid}")
-    return _run(["munge", *options], payload).stdout.strip()
+        command.append(f"--restrict-uid={only_uid}")
+    return _run(command, zlib.compress(json.dumps(value).encode())).strip()
 
 
-def decode(credential: bytes, socket: str = "") -> Credential:
-    """Check and open a credential. Replayed, expired and changed ones raise :class:`MungeError`."""
-    options = [f"--socket={socket}"] if socket else []
-    done = _run(["unmunge", *options, "--numeric", "--keys=STATUS,UID"], credential)
+def unseal(credential: bytes, socket: str = "") -> Sealed:
+    """Check and open a credential. Replayed, expired, changed ones and other people's raise :class:`MungeError`."""
     # The metadata is separated from the payload by an empty line; the payload itself is arbitrary.
-    metadata, _, payload = done.stdout.partition(b"\n\n")
+    output = _run(["unmunge", *_socket(socket), "--numeric", "--keys=STATUS,UID"], credential)
+    metadata, _, payload = output.partition(b"\n\n")
     uid = re.search(rb"^UID:\s+(\d+)\s*$", metadata, re.MULTILINE)
     if uid is None:
         raise MungeError("unmunge gave no uid")
-    return Credential(int(uid[1]), payload)
+    return Sealed(int(uid[1]), _unpacked(payload))
 
 
-def _run(command: list[str], given: bytes) -> subprocess.CompletedProcess[bytes]:
+def _unpacked(payload: bytes) -> Any:
+    unpacker = zlib.decompressobj()
+    try:
+        content = unpacker.decompress(payload, MAX_VALUE)
+        if unpacker.unconsumed_tail:
+            raise MungeError(f"the credential holds more than {MAX_VALUE} bytes")
+        return json.loads(content)
+    except (zlib.error, ValueError):
+        raise MungeError("the credential holds nothing of slurmcast's; are both of the same version?") from None
+
+
+def _socket(path: str) -> list[str]:
+    return [f"--socket={path}"] if path else []
+
+
+def _run(command: list[str], given: bytes) -> bytes:
     try:
         done = subprocess.run(command, input=given, capture_output=True, timeout=TIMEOUT_S, check=False)
     except FileNotFoundError:
@@ -50,4 +72,4 @@ def _run(command: list[str], given: bytes) -> subprocess.CompletedProcess[bytes]
         raise MungeError(f"{command[0]} gave no answer within {TIMEOUT_S} s; is munged running?") from None
     if done.returncode != 0:
         raise MungeError(done.stderr.decode(errors="replace").strip() or f"{command[0]} failed")
-    return done
+    return done.stdout

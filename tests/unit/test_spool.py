@@ -11,15 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurmcast.daemon import spool as spool_module
 from slurmcast.daemon.spool import MAX_FILE, Spool, SpoolError, parse
-
-
-def spool_file(**fields: bytes) -> bytes:
-    fields = {"submit_time": b"1700000000", "uid": b"1000", "script_size": b"%d" % len(fields["script"]), **fields}
-    fields["script"] = fields.pop("script")
-    body = b"".join(b"%s %d\n%s\n" % (n.replace("__", ".").encode(), len(v), v) for n, v in fields.items())
-    return b"slurmcast-spool 1\n" + body + b"end\n"
-
+from tests.unit.daemon_harness import spool_file
 
 GOOD = spool_file(
     user=b"alice",
@@ -56,12 +50,15 @@ def test_a_cut_script_is_known_as_cut() -> None:
         (b"slurmcast-spool 2\nend\n", "begin"),
         (GOOD[:-5], "no field|cut"),
         (GOOD + b"x", "no field|cut"),
-        (GOOD.replace(b"uid 4\n1000", b"uid 4\n10x0"), "number"),
-        (GOOD.replace(b"uid 4\n1000", b"uid 2\n-1"), "range"),
+        (GOOD.replace(b"uid 4\n1000", b"uid 4\n10x0"), "field uid is no number"),
+        (GOOD.replace(b"uid 4\n1000", b"uid 2\n-1"), "field uid is no number"),
+        (GOOD.replace(b"uid 4\n1000", b"uid 3\n1_0"), "field uid is no number"),
+        (GOOD.replace(b"uid 4\n1000", b"uid 10\n4294967296"), "in range"),
+        (GOOD.replace(b"submit_time 10\n1700000000", b"submit_time 20\n99999999999999999999"), "in range"),
         (GOOD.replace(b"uid 4", b"uid 999999999"), "cut"),
         (GOOD.replace(b"uid 4", b"uid 99999999999999999999"), "no field"),
         (spool_file(script=b"abc", script_size=b"2"), "range"),
-        (b"slurmcast-spool 1\nuid 4\n1000\nend\n", "script"),
+        (b"slurmcast-spool 1\nuid 4\n1000\nend\n", "submit_time, script_size, script is missing"),
     ],
 )
 def test_says_what_is_wrong(content: bytes, reason: str) -> None:
@@ -113,6 +110,46 @@ def test_only_regular_files_of_sane_size_are_opened(folders: tuple[Path, Spool])
         spool.reject(name, "no")
         assert not (path / name).exists() and not (path / name).is_symlink()
     assert spool.read("gone") is None
+
+
+def test_a_file_that_may_not_be_all_there_is_left_alone_for_a_moment(folders: tuple[Path, Spool]) -> None:
+    path, spool = folders
+    (path / "x.job").write_bytes(GOOD[:-9])
+    assert spool.submission("x.job") is None
+    os.utime(path / "x.job", (1, 1))
+    with pytest.raises(SpoolError, match="cut"):
+        spool.submission("x.job")
+    (path / "whole.job").write_bytes(GOOD)
+    assert spool.submission("whole.job") == parse(GOOD)
+
+
+def test_rejected_files_are_bounded(
+    folders: tuple[Path, Spool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, spool = folders
+    monkeypatch.setattr(spool_module, "MAX_REJECTED", 3)
+    for n in range(5):
+        (path / f"{n}.job").write_bytes(b"garbage")
+        assert spool.reject(f"{n}.job", "why")
+        for file in (tmp_path / "rejected").glob(f"{n}.*"):
+            os.utime(file, (n, n))
+    assert {file.name[0] for file in (tmp_path / "rejected").iterdir()} == {"2", "3", "4"}
+    monkeypatch.setattr(spool_module, "MAX_REJECTED_BYTES", 1000)
+    (path / "big.job").write_bytes(bytes(990))
+    assert spool.reject("big.job", "why")
+    assert sum(file.stat().st_size for file in (tmp_path / "rejected").iterdir()) <= 1000
+    assert (tmp_path / "rejected/big.job").exists()
+
+
+def test_what_cannot_be_set_aside_stays_and_is_said_once(
+    folders: tuple[Path, Spool], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, spool = folders
+    (path / "x.job").write_bytes(b"garbage")
+    (tmp_path / "rejected").write_text("no folder")
+    assert not spool.reject("x.job", "why")
+    assert not spool.reject("x.job", "why")
+    assert (path / "x.job").exists() and len(caplog.records) == 1
 
 
 def test_rejected_files_are_kept_with_the_reason(folders: tuple[Path, Spool], tmp_path: Path) -> None:

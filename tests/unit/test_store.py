@@ -10,16 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from slurmcast.model import Decision, Estimate, Interval, Job, Outcome, Reading, Source
-from slurmcast.store.store import NewSubmission, Store, StoreError
+from slurmcast.model import Decision, Estimate, GpuRequest, Interval, Job, Outcome, Reading, Source, Submission
+from slurmcast.store.store import Link, NewSubmission, Store, StoreError
 
 READING = Reading("key", "secret text", {"epochs": 3.0}, gpus_total=2, partitions=("a100",))
-NEW = NewSubmission(
-    "f.job", 1000, "alice", "x", 100, 0, "0" * 64, True, READING, "text", ("a100", "a6000"), ("-e", "5")
+SUBMISSION = Submission(
+    1000, "", "x", 100, b"#!/bin/sh\n", 10, argv=("train.sh", "-e", "5"), environment={"EPOCHS": "3"}
 )
+NEW = NewSubmission(SUBMISSION, READING, "text", ("a100", "a6000"), "f.job")
+LATER = replace(NEW, spool_name="g.job", submission=replace(SUBMISSION, submit_time=900))
 ESTIMATE = Estimate("a100", 2, Interval(1.0, 2.0, 3.0), None, Source.PRIOR)
 JOB = Job(7, "alice", 1000, "x", "PENDING", "None", ("a100",), 101)
 OUTCOME = Outcome(7, 101, "a100", "a100", 2, "COMPLETED", 110, 130, 20.0)
+
+
+def claim(store: Store, job: Job, submission: int) -> None:
+    store.see([job])
+    store.claim(job, submission)
 
 
 @pytest.fixture
@@ -42,54 +49,123 @@ def test_script_text_is_not_kept(store: Store, tmp_path: Path) -> None:
     assert all(b"secret text" not in path.read_bytes() for path in tmp_path.iterdir())
 
 
+def test_the_script_is_kept_only_where_the_admin_says_so(store: Store, tmp_path: Path) -> None:
+    store.add(NEW, [])
+    store.add(replace(LATER, keep_script=True), [])
+    with sqlite3.connect(tmp_path / "store.db") as db:
+        assert db.execute("SELECT script FROM submission ORDER BY id").fetchall() == [(None,), (SUBMISSION.script,)]
+
+
 def test_what_is_stored_comes_back(store: Store) -> None:
     stored = store.submission(store.add(NEW, [ESTIMATE]))
     assert stored.reading == replace(READING, text="")
-    assert (stored.named, stored.arguments, stored.final) == (("a100", "a6000"), ("-e", "5"), False)
+    assert stored.submission == replace(SUBMISSION, script=b"")
+    assert (stored.named, stored.model, stored.complete) == (("a100", "a6000"), None, True)
 
 
-def test_unfinished_until_final_and_again_with_a_new_model(store: Store) -> None:
-    submission = store.add(NEW, [])
-    assert [s.id for s in store.unfinished()] == [submission]
-    store.set_estimates(submission, [ESTIMATE], final=True)
-    assert store.unfinished() == []
-    store.outdate_pending(since=50)
-    assert [s.id for s in store.unfinished()] == [submission]
-    store.set_estimates(submission, [ESTIMATE], final=True)
-    store.claim(JOB, submission)
-    store.add_outcomes([OUTCOME])
-    store.outdate_pending(since=50)
-    assert store.unfinished() == []
+def test_names_that_are_no_utf_8_are_stored(store: Store) -> None:
+    odd = replace(SUBMISSION, name="caf\udce9", environment={"TASK": "\udcff"}, argv=("x", "\udce9"))
+    stored = store.submission(store.add(replace(NEW, submission=odd), []))
+    assert stored.submission == replace(odd, script=b"")
+    store.see([replace(JOB, name="caf\udce9", user="\ud800")])
+    known = store.find_job(7)
+    assert known is not None and known.name == "caf\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("kept", "size", "script", "expected"),
+    [
+        (b"abc", 3, b"abc", True),
+        (b"abc", 3, b"abd", False),
+        (b"abc", 3, b"abcd", False),
+        (b"abc", 9, b"abcdefghi", True),
+        (b"abc", 9, b"xbcdefghi", False),
+    ],
+)
+def test_a_script_is_known_again(store: Store, kept: bytes, size: int, script: bytes, expected: bool) -> None:
+    cut = replace(NEW, submission=replace(SUBMISSION, script=kept, script_size=size))
+    assert store.submission(store.add(cut, [])).is_of(script) is expected
+
+
+def test_a_cut_script_is_completed(store: Store) -> None:
+    cut = replace(NEW, submission=replace(SUBMISSION, script=b"#!/b"))
+    number = store.add(cut, [ESTIMATE])
+    store.set_estimates(number, [ESTIMATE], "m1")
+    whole = store.submission(number).with_script(SUBMISSION.script)
+    assert whole == SUBMISSION
+    store.complete(number, replace(NEW, reading=replace(READING, key="whole"), spool_name=None), [])
+    stored = store.submission(number)
+    assert (stored.reading.key, stored.complete, stored.model) == ("whole", True, None)
+    assert store.estimates(number) == ()
+    assert store.add(cut, []) == number  # its spool file still counts as taken
+
+
+def test_estimates_of_an_expired_submission_go_nowhere(store: Store) -> None:
+    number = store.add(NEW, [ESTIMATE])
+    assert store.expire(before=1000) == 1
+    store.set_estimates(number, [ESTIMATE], "m1")
+    assert store.counts()["estimate"] == 0
+
+
+def test_estimates_are_counted_by_source(store: Store) -> None:
+    store.add(NEW, [ESTIMATE, replace(ESTIMATE, partition="a6000", source=Source.PROBE)])
+    store.add(LATER, [ESTIMATE])
+    assert store.estimates_by_source() == {"prior": 2, "probe": 1}
 
 
 def test_ids_wrap(store: Store) -> None:
-    first, second = store.add(NEW, []), store.add(replace(NEW, spool_name="g.job", submit_time=900), [])
+    first, second = store.add(NEW, []), store.add(LATER, [])
+    later = replace(JOB, submit_time=900)
+    store.see([JOB, later])
     store.claim(JOB, first)
-    store.claim(replace(JOB, submit_time=900), second)
-    assert store.job_submission(JOB) == first
-    assert store.job_submission(replace(JOB, submit_time=900)) == second
-    found = store.find_job(7)
-    assert found is not None and found["submit_time"] == 900
+    store.claim(later, second)
+    assert store.link(JOB) == Link(first, True)
+    assert store.link(later) == Link(second, True)
+    newest, older = store.find_job(7), store.find_job(7, 101)
+    assert newest is not None and newest.submit_time == 900
+    assert older is not None and older.submit_time == 101
 
 
 def test_claimed_submissions_are_no_candidates(store: Store) -> None:
     submission = store.add(NEW, [])
-    assert [s.id for s in store.unclaimed(1000, "x", 99, 103)] == [submission]
-    assert store.unclaimed(1001, "x", 99, 103) == []
-    store.claim(JOB, submission)
-    assert store.unclaimed(1000, "x", 99, 103) == []
+    assert [s.id for s in store.unclaimed(1000, 99, 103)] == [submission]
+    assert store.unclaimed(1001, 99, 103) == []
+    assert store.unclaimed(1000, 101, 103) == []
+    claim(store, JOB, submission)
+    assert store.unclaimed(1000, 99, 103) == []
+
+
+def test_two_jobs_swap_their_submissions_when_the_script_says_so(store: Store) -> None:
+    first, second = store.add(NEW, []), store.add(replace(NEW, spool_name="g.job"), [])
+    other = replace(JOB, job_id=8)
+    store.see([JOB, other])
+    store.claim(JOB, first, certain=False)
+    store.claim(other, second, certain=False)
+    assert [s.id for s in store.doubtful(1000, 99, 103)] == [first, second]
+    store.swap(JOB, second)
+    assert store.link(JOB) == Link(second, True)
+    assert store.link(other) == Link(first, False)
+    assert [s.id for s in store.doubtful(1000, 99, 103)] == [first]
+
+
+def test_a_requeued_job_keeps_its_submission(store: Store) -> None:
+    submission = store.add(NEW, [])
+    claim(store, JOB, submission)
+    assert store.before_requeue(replace(JOB, submit_time=500)) == submission
+    assert store.before_requeue(replace(JOB, submit_time=500, uid=1001)) is None
+    assert store.before_requeue(replace(JOB, submit_time=500, name="y")) is None
+    assert store.before_requeue(JOB) is None
 
 
 def test_submissions_without_a_job_expire(store: Store) -> None:
     store.add(NEW, [ESTIMATE])
-    claimed = store.add(replace(NEW, spool_name="g.job"), [ESTIMATE])
-    store.claim(JOB, claimed)
+    claim(store, JOB, store.add(replace(NEW, spool_name="g.job"), [ESTIMATE]))
     assert store.expire(before=1000) == 1
     assert store.counts() == {"submission": 1, "estimate": 1, "job": 1, "outcome": 0}
 
 
 def test_outcomes_count_once_and_energy_may_come_later(store: Store) -> None:
-    store.claim(JOB, store.add(NEW, []))
+    claim(store, JOB, store.add(NEW, []))
     assert store.add_outcomes([OUTCOME, OUTCOME]) == 1
     assert store.labels()[0].outcome.energy_kwh is None
     assert store.add_outcomes([replace(OUTCOME, energy_kwh=1.5)]) == 0
@@ -99,12 +175,28 @@ def test_outcomes_count_once_and_energy_may_come_later(store: Store) -> None:
     assert [label.outcome.state for label in store.labels()] == ["COMPLETED"]
 
 
+def test_tasks_of_an_array_count_for_its_submission(store: Store) -> None:
+    claim(store, JOB, store.add(NEW, []))
+    tasks = [replace(OUTCOME, job_id=7 + n, array_job_id=7, start_time=110 + n) for n in range(3)]
+    assert store.add_outcomes(tasks) == 3
+    assert [label.outcome.job_id for label in store.labels()] == [7, 8, 9]
+    assert store.add_outcomes([replace(OUTCOME, job_id=50, array_job_id=40)]) == 1
+    assert len(store.labels()) == 3
+
+
+def test_labels_have_gpus_of_their_own(store: Store) -> None:
+    shared = replace(READING, gpus=GpuRequest(per_node=1, shared=True))
+    claim(store, JOB, store.add(replace(NEW, reading=shared), []))
+    store.add_outcomes([replace(OUTCOME, energy_kwh=1.5), replace(OUTCOME, gpus=0, start_time=115)])
+    assert [(label.outcome.start_time, label.outcome.energy_kwh) for label in store.labels()] == [(110, None)]
+
+
 def test_decisions(store: Store) -> None:
     store.see([JOB])
     decisions = [Decision(7, 101, float(at), "a100", f"reason {at}", changed=at != 2) for at in (1, 2, 3)]
     store.decide(decisions)
     found = store.find_job(7)
-    assert found is not None and found["decision"]["reason"] == "reason 3"
+    assert found is not None and found.decision is not None and found.decision["reason"] == "reason 3"
     assert [d.at for d in store.changes(7, 101)] == [1.0, 3.0]
 
 
@@ -127,6 +219,21 @@ def test_a_newer_store_is_refused(tmp_path: Path) -> None:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreError, match="newer"):
         Store(tmp_path / "store.db", "lab")
+
+
+def test_a_folder_that_is_missing_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="does the folder exist"):
+        Store(tmp_path / "nowhere" / "store.db", "lab")
+
+
+def test_a_locked_store_is_not_called_garbage(store: Store, tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    store._db.execute("PRAGMA busy_timeout = 50")
+    with pytest.raises(StoreError, match="locked"):
+        store.set_kappa(1.0, 1.0, "root")
+    other.execute("ROLLBACK")
+    store.set_kappa(1.0, 1.0, "root")
 
 
 def test_garbage_is_refused_with_what_to_do(tmp_path: Path) -> None:

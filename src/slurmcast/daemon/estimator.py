@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
+from dataclasses import dataclass
 
 from slurmcast.config import Config
 from slurmcast.encoder.base import EncoderError, load
@@ -17,18 +19,27 @@ from slurmcast.script.sources import OwnedFiles, no_sources
 log = logging.getLogger("slurmcast.estimator")
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A submission, read, as far as estimates need it."""
+
+    reading: Reading
+    """Its text may be empty where the vector is in the cache."""
+    text_key: str
+
+
 class Estimator:
-    """Encoder and probe. Without weights or without a trained model it still estimates, by the prior."""
+    """Encoder and probe, safe for several threads. Without weights or a trained model it estimates by the prior."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._registry = Registry(config.paths.models)
         self._model: Model | None = None
-        self._tried = ""
+        self._tried: str | None = None
         self.encoder: CachedEncoder | None = None
         try:
             self.encoder = CachedEncoder(load(config.encoder), config.paths.state_dir / "embeddings.db")
-        except EncoderError as error:
+        except (EncoderError, sqlite3.Error) as error:
             log.error("no encoder, estimates come from the prior: %s", error)
 
     @property
@@ -37,45 +48,46 @@ class Estimator:
         return self._model.version if self._model is not None else ""
 
     def reload(self) -> bool:
-        """Take over the current model where it has changed; whether it has."""
+        """Take over the current model where it has changed; whether it has. Blocks on files."""
         current = self._registry.current() or ""
         if current == self._tried or self.encoder is None:
             return False
         self._tried = current
         try:
             self._model = self._registry.load(self.encoder.name, current) if current else None
-            log.info("model %s", current or "none")
         except ModelError as error:
-            self._model = None
-            log.error("model %s can't be used, estimates come from the prior: %s", current, error)
+            log.error("model %s can't be used, going on with %s: %s", current, self.model_version or "the prior", error)
+            return False
+        log.info("model %s", current or "none yet: estimates come from the prior")
         return True
 
-    def read(self, submission: Submission) -> Reading:
+    def read(self, submission: Submission) -> Work:
         """What the script says; sources from disk only where the admin allows it. Blocks on files."""
         sources = OwnedFiles(submission.uid) if self._config.daemon.read_sources else no_sources
-        return read(submission, sources)
-
-    def text_key(self, text: str) -> str:
-        """Key of the text's vector in the cache; empty without an encoder."""
-        return self.encoder.key(text) if self.encoder is not None else ""
+        reading = read(submission, sources)
+        return Work(reading, self.encoder.key(reading.text) if self.encoder is not None else "")
 
     def prior(self, reading: Reading) -> tuple[Estimate, ...]:
         """What can be said before any probe: from the time limit, and each partition's configured power."""
         power = {part.name: part.prior_power_w for part in self._config.partition}
         return prior(reading.time_limit_s, self._gpus(reading), power, shared=_shared(reading))
 
-    def encode(self, text: str) -> None:
-        """Put the text's vector into the cache. Slow: tens to hundreds of milliseconds."""
-        if self.encoder is not None:
-            self.encoder.encode([text])
+    def estimate(self, work: Work) -> tuple[tuple[Estimate, ...], str]:
+        """The best estimates and the name of the model that made them, empty for the prior.
 
-    def predict(self, reading: Reading, text_key: str) -> tuple[Estimate, ...]:
-        """The probe's estimates, or the prior where there is no model or no vector."""
+        Slow: a new text takes tenths of seconds to encode. Raises sqlite3.Error where the vector can't be kept.
+        """
+        model, reading = self._model, work.reading
+        vector = None
+        if self.encoder is not None:
+            if reading.text:
+                self.encoder.encode([reading.text])
+            vector = self.encoder.get(work.text_key)
         gpus = self._gpus(reading)
-        vector = self.encoder.get(text_key) if self.encoder is not None else None
-        if self._model is None or vector is None or not gpus:
-            return self.prior(reading)
-        return self._model.predict(vector, reading.numbers, gpus, shared=_shared(reading))
+        version = model.version if model is not None else ""
+        if model is None or vector is None or not gpus:
+            return self.prior(reading), version
+        return model.predict(vector, reading.numbers, gpus, shared=_shared(reading)), version
 
     def _gpus(self, reading: Reading) -> dict[str, int]:
         """a_ij of the job on each managed partition."""

@@ -1,76 +1,83 @@
 """Submissions on their way in: spool file or script read back -> stored with a prior -> the probe's estimate.
 
-A spool file is removed only when all that it is needed for has been committed: killed at any point, the daemon finds it
-again, and the store knows it by its name.
+A spool file is removed only when its estimate has been committed: killed at any point, the daemon finds it again, and
+the store knows it by its name. A script that was read back has no file; the agent is asked for it again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
+import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from watchfiles import awatch
 
 from slurmcast.config import Config
-from slurmcast.daemon.estimator import Estimator
-from slurmcast.daemon.spool import Spool, SpoolError, parse
-from slurmcast.model import Reading, Submission
-from slurmcast.store.store import NewSubmission, Store, StoreError
+from slurmcast.daemon.desk import Desk
+from slurmcast.daemon.estimator import Estimator, Work
+from slurmcast.daemon.spool import Spool, SpoolError
+from slurmcast.model import Estimate, Submission
+from slurmcast.store.store import NewSubmission, Stored, StoreError
+
+T = TypeVar("T")
 
 log = logging.getLogger("slurmcast.intake")
 
 RESCAN_S = 5.0
 RETRY_S = 5.0
+MAX_WAITING = 2000
+"""Submissions whose text is held in memory until it is encoded (up to 64 KiB each); more wait in the spool."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A stored submission whose estimate is to be made. ``text`` is empty where the vector is in the cache."""
+    """A stored submission whose estimate is to be made."""
 
     submission: int
-    reading: Reading
-    text: str
-    text_key: str
+    work: Work
     spool_name: str | None = None
 
 
 class Intake:
     """Takes submissions in; ``on_estimate`` is called after each new estimate."""
 
-    def __init__(self, config: Config, store: Store, estimator: Estimator, on_estimate: Callable[[], None]) -> None:
-        self._config, self._store, self._estimator = config, store, estimator
+    def __init__(self, config: Config, desk: Desk, estimator: Estimator, on_estimate: Callable[[], None]) -> None:
+        self._config, self._desk, self._estimator = config, desk, estimator
         self._on_estimate = on_estimate
         self._spool = Spool(config.paths.spool, config.paths.rejected)
-        self._queue: asyncio.Queue[_Task] = asyncio.Queue()
-        self._inside: set[str] = set()
-        self._reading = ThreadPoolExecutor(1, "read")
-        self._encoding = ThreadPoolExecutor(1, "encode")
+        self._queue: asyncio.Queue[_Task] = asyncio.Queue(MAX_WAITING)
+        self._inside: set[str] = set()  # names of spool files that are being dealt with, or can't be removed
+        self._reading, self._encoding = ThreadPoolExecutor(1, "read"), ThreadPoolExecutor(1, "encode")
+        self.queued: set[int] = set()
+        """Submissions whose estimate is still to be made."""
         self.rejected = 0
         self.encode_seconds = 0.0
 
     @property
-    def waiting(self) -> int:
-        """Submissions whose estimate is still to be made."""
-        return self._queue.qsize()
+    def full(self) -> bool:
+        """Whether a script that is read back now would have to wait."""
+        return self._queue.full()
 
     async def watch(self) -> None:
         """Take in what lies in the spool and what comes. Ends only by cancellation."""
         while True:
             try:
                 await self._scan()
-                async for _ in awatch(
+                changes = awatch(
                     self._config.paths.spool,
-                    debounce=20,
+                    debounce=50,
                     step=10,
                     rust_timeout=int(RESCAN_S * 1000),
                     yield_on_timeout=True,
                     recursive=False,
-                ):
+                )
+                async for _ in changes:
                     await self._scan()
             except (OSError, StoreError) as error:
                 # A full disk, a spool that isn't mounted yet: nothing is lost, files stay where they are.
@@ -78,75 +85,106 @@ class Intake:
                 await asyncio.sleep(RETRY_S)
 
     async def _scan(self) -> None:
-        for name in self._spool.names():
+        for name in await self._read(self._spool.names):
             if name not in self._inside:
                 await self._take(name)
 
     async def _take(self, name: str) -> None:
-        try:
-            content = self._spool.read(name)
-            if content is None:
-                return
-            submission = parse(content)
-        except SpoolError as error:
-            self.rejected += 1
-            self._spool.reject(name, str(error))
-            return
         self._inside.add(name)
         try:
-            await self.add(submission, name)
-        except BaseException:
+            submission = await self._read(partial(self._spool.submission, name))
+            if submission is not None:
+                await self.add(submission, name)
+                return
+        except SpoolError as error:
+            await self._reject(name, str(error))
+        except (OSError, StoreError):
             self._inside.discard(name)
             raise
+        except Exception as error:  # one submission that can't be dealt with must not stop the others
+            log.exception("spool file %s", name)
+            await self._reject(name, f"it can't be dealt with: {type(error).__name__}: {error}")
+        self._inside.discard(name)
+
+    async def _reject(self, name: str, reason: str) -> None:
+        if await self._read(partial(self._spool.reject, name, reason)):
+            self.rejected += 1
 
     async def add(self, submission: Submission, spool_name: str | None = None) -> int:
-        """Store a submission with its prior and queue it for the probe; its id in the store."""
-        loop = asyncio.get_running_loop()
-        reading = await loop.run_in_executor(self._reading, self._estimator.read, submission)
-        text_key = self._estimator.text_key(reading.text)
-        named = tuple(submission.partition.split(",")) if submission.partition else reading.partitions
-        new = NewSubmission(
-            spool_name=spool_name,
-            uid=submission.uid,
-            user=submission.user,
-            name=submission.name,
-            submit_time=submission.submit_time,
-            begin_time=submission.begin_time,
-            script_sha256=hashlib.sha256(submission.script).hexdigest(),
-            complete=submission.complete,
-            reading=reading,
-            text_key=text_key,
-            named=named,
-            arguments=submission.argv[1:],
-            script=submission.script if self._config.daemon.keep_scripts else None,
-        )
-        stored = self._store.add(new, self._estimator.prior(reading))
-        self._queue.put_nowait(_Task(stored, reading, reading.text, text_key, spool_name))
+        """Store a submission with its prior and queue it for the probe; its id in the store.
+
+        Waits while the queue is full. Raises StoreError.
+        """
+        new, prior = await self._understand(submission, spool_name)
+        stored = await self._desk.do(lambda store: store.add(new, prior))
+        await self._put(_Task(stored, Work(new.reading, new.text_key), spool_name))
         return stored
+
+    async def complete(self, stored: Stored, submission: Submission) -> None:
+        """Read a stored submission anew, now that its whole script is known. Raises StoreError."""
+        new, prior = await self._understand(submission, None)
+        await self._desk.do(lambda store: store.complete(stored.id, new, prior))
+        await self._put(_Task(stored.id, Work(new.reading, new.text_key)))
+
+    def again(self, outdated: Iterable[Stored]) -> None:
+        """Queue submissions for an estimate by the present model, as many as there is room for. Their vectors are in
+        the cache; those whose aren't get the prior."""
+        for stored in outdated:
+            if stored.id not in self.queued and not self._queue.full():
+                self.queued.add(stored.id)
+                self._queue.put_nowait(_Task(stored.id, Work(stored.reading, stored.text_key)))
+
+    async def _understand(
+        self, submission: Submission, spool_name: str | None
+    ) -> tuple[NewSubmission, tuple[Estimate, ...]]:
+        work = await self._read(partial(self._estimator.read, submission))
+        named = tuple(submission.partition.split(",")) if submission.partition else work.reading.partitions
+        keep = self._config.daemon.keep_scripts
+        new = NewSubmission(submission, work.reading, work.text_key, named, spool_name, keep)
+        return new, self._estimator.prior(work.reading)
+
+    async def _put(self, task: _Task) -> None:
+        self.queued.add(task.submission)
+        await self._queue.put(task)
 
     async def estimate(self) -> None:
         """Make the queued estimates, one at a time. Ends only by cancellation."""
-        loop = asyncio.get_running_loop()
         while True:
             task = await self._queue.get()
-            began = time.perf_counter()
-            try:
-                if task.text:
-                    await loop.run_in_executor(self._encoding, self._estimator.encode, task.text)
-                self.encode_seconds += time.perf_counter() - began
-                estimates = self._estimator.predict(task.reading, task.text_key)
-                self._store.set_estimates(task.submission, estimates, final=True)
-            except (StoreError, OSError) as error:
-                log.error("no estimate for submission %d, trying again in %g s: %s", task.submission, RETRY_S, error)
-                self._queue.put_nowait(task)
+            while not await self._finished(task):
                 await asyncio.sleep(RETRY_S)
-                continue
-            if task.spool_name is not None:
-                self._spool.remove(task.spool_name)
-                self._inside.discard(task.spool_name)
+            self.queued.discard(task.submission)
             self._on_estimate()
+            # A file that can't be removed stays known, so that it isn't taken in over and over.
+            if task.spool_name is not None and await self._read(partial(self._spool.remove, task.spool_name)):
+                self._inside.discard(task.spool_name)
 
-    def estimate_again(self) -> None:
-        """Queue what a new model, or an interrupted daemon, has left to do and whose vector is known."""
-        for stored in self._store.unfinished():
-            self._queue.put_nowait(_Task(stored.id, stored.reading, "", stored.text_key))
+    async def _finished(self, task: _Task) -> bool:
+        try:
+            estimates, model = await self._best(task.work)
+            await self._desk.do(lambda store: store.set_estimates(task.submission, estimates, model))
+        except (StoreError, OSError, sqlite3.Error) as error:
+            log.error("no estimate for submission %d, trying again in %g s: %s", task.submission, RETRY_S, error)
+            return False
+        return True
+
+    async def _best(self, work: Work) -> tuple[tuple[Estimate, ...], str]:
+        loop, began = asyncio.get_running_loop(), time.perf_counter()
+        try:
+            return await loop.run_in_executor(self._encoding, self._estimator.estimate, work)
+        except (OSError, sqlite3.Error):
+            raise
+        except Exception:  # whatever encoder or probe make of one text, the daemon goes on
+            log.exception("no estimate by the probe for key %s, the prior stands", work.reading.key)
+            return self._estimator.prior(work.reading), self._estimator.model_version
+        finally:
+            self.encode_seconds += time.perf_counter() - began
+
+    async def _read(self, function: Callable[[], T]) -> T:
+        """Files and scripts are read in a thread of their own: neither disk nor CPU stops the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._reading, function)
+
+    def close(self) -> None:
+        """Let go of the threads; what they are at is given up."""
+        self._reading.shutdown(wait=False, cancel_futures=True)
+        self._encoding.shutdown(wait=False, cancel_futures=True)

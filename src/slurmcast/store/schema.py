@@ -6,26 +6,24 @@ MIGRATIONS = (
         id INTEGER PRIMARY KEY,
         spool_name TEXT UNIQUE,            -- claims a spool file once, also over a restart; NULL for scripts read back
         uid INTEGER NOT NULL,
-        user TEXT NOT NULL,
-        name TEXT NOT NULL,
+        name TEXT NOT NULL,                -- in readable form, for people who look
         submit_time INTEGER NOT NULL,
-        begin_time INTEGER NOT NULL,       -- the grace that the hook gave, 0: none
-        script_sha256 TEXT NOT NULL,
+        submission TEXT NOT NULL,          -- model.Submission as JSON, without its script
+        script_sha256 TEXT NOT NULL,       -- of the bytes that the hook passed on
+        script_bytes INTEGER NOT NULL,     -- how many those are
         complete INTEGER NOT NULL,         -- 0: the hook cut the script
         key TEXT NOT NULL,                 -- identity of the work: model.Reading.key
         reading TEXT NOT NULL,             -- model.Reading as JSON, without its text
         text_key TEXT NOT NULL,            -- where the encoder's cache has the vector
-        named TEXT,                        -- partitions that the user named, NULL: none
-        arguments TEXT NOT NULL,           -- argv[1:] as a JSON list
+        named TEXT NOT NULL,               -- partitions that the user named, as a JSON list
         script BLOB,                       -- only with daemon.keep_scripts
-        job_id INTEGER,                    -- the job that it became, once known
-        final INTEGER NOT NULL DEFAULT 0   -- 1: estimated by the present model, or the prior where there is none
+        model TEXT                         -- what estimated it, '': the prior for want of a model; NULL: not yet
     ) STRICT;
     CREATE INDEX submission_match ON submission (uid, submit_time);
-    CREATE INDEX submission_job ON submission (job_id, submit_time);
     CREATE TABLE estimate (
         submission INTEGER NOT NULL REFERENCES submission (id) ON DELETE CASCADE,
         partition TEXT NOT NULL,
+        source TEXT NOT NULL,
         estimate TEXT NOT NULL,            -- model.Estimate as JSON
         PRIMARY KEY (submission, partition)
     ) STRICT, WITHOUT ROWID;
@@ -37,9 +35,11 @@ MIGRATIONS = (
         user TEXT NOT NULL,
         name TEXT NOT NULL,
         submission INTEGER REFERENCES submission (id),
+        certain INTEGER NOT NULL DEFAULT 1, -- 0: another submission of that second may be the right one
         decision TEXT,                     -- the last model.Decision as JSON
         PRIMARY KEY (cluster, job_id, submit_time)
     ) STRICT;
+    CREATE INDEX job_submission ON job (submission);
     CREATE TABLE change (
         cluster TEXT NOT NULL,
         job_id INTEGER NOT NULL,
@@ -53,6 +53,8 @@ MIGRATIONS = (
         job_id INTEGER NOT NULL,
         submit_time INTEGER NOT NULL,
         start_time INTEGER NOT NULL,       -- a requeued job has several runs
+        submitted_id INTEGER NOT NULL,     -- the id under which it was submitted: an array's base id, else its own
+        state TEXT NOT NULL,
         outcome TEXT NOT NULL,             -- model.Outcome as JSON
         PRIMARY KEY (cluster, job_id, submit_time, start_time)
     ) STRICT, WITHOUT ROWID;

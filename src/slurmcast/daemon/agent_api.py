@@ -1,0 +1,153 @@
+"""The agent's requests: what is known of its jobs, scripts that it reads back, its decisions, finished runs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+
+from slurmcast.codec import from_json, to_json
+from slurmcast.config import Config
+from slurmcast.daemon import matching, record
+from slurmcast.daemon.desk import Desk
+from slurmcast.daemon.estimator import Estimator
+from slurmcast.daemon.intake import Intake
+from slurmcast.daemon.news import News
+from slurmcast.daemon.requests import Answer, Ask, Refused
+from slurmcast.model import Decision, Job, Outcome
+from slurmcast.store.store import Store, Stored
+
+MAX_WAIT_S = 60.0
+
+
+class AgentApi:
+    """What only the agent may ask. ``pending`` is what it saw last; it is used in the store's thread alone."""
+
+    def __init__(self, config: Config, desk: Desk, estimator: Estimator, intake: Intake, news: News) -> None:
+        self._config, self._desk, self._estimator = config, desk, estimator
+        self._intake, self._news = intake, news
+        self._default: tuple[str, ...] = ()
+        self.pending: list[Job] = []
+
+    async def jobs(self, ask: Ask) -> Answer:
+        """Match the pending jobs with submissions; what is known of each."""
+        revision = self._news.revision  # before the look: what comes during it is news
+        jobs = [from_json(Job, record) for record in ask.field("jobs", list)]
+        default = tuple(str(name) for name in ask.field("default", list, []))
+        answer, outdated = await self._desk.do(lambda store: self._look(store, jobs, default))
+        self._intake.again(outdated)
+        return answer | {"revision": revision}
+
+    def _look(self, store: Store, jobs: list[Job], default: tuple[str, ...]) -> tuple[Answer, list[Stored]]:
+        self.pending, self._default = jobs, default
+        store.see(jobs)
+        _match(store, jobs)
+        known, outdated = [], []
+        for job in jobs:
+            link = store.link(job)
+            if link is None:
+                known.append(self._unknown(job))
+                continue
+            stored = store.submission(link.submission)
+            known.append(self._known(store, job, stored, link.certain))
+            if stored.model is not None and stored.model != self._estimator.model_version:
+                outdated.append(stored)
+        kappa = store.kappa()
+        return {"jobs": known, "kappa": kappa[0] if kappa else self._config.agent.kappa}, outdated
+
+    def _unknown(self, job: Job) -> Answer:
+        # The spool file of a fresh job may still be on its way: read back only what has waited a while.
+        late = time.time() - job.submit_time > self._config.daemon.readback_after_s
+        return {"job_id": job.job_id, "submit_time": job.submit_time, "script_wanted": late and self._wants(job)}
+
+    def _known(self, store: Store, job: Job, stored: Stored, certain: bool) -> Answer:
+        begin_time = stored.submission.begin_time
+        return {
+            "job_id": job.job_id,
+            "submit_time": job.submit_time,
+            "estimates": to_json(store.estimates(stored.id)),
+            "final": stored.model is not None,
+            "grace_until": begin_time if begin_time == job.begin_time else 0,
+            "partition_named": bool(stored.named),
+            "allowed_partitions": list(stored.named),
+            "opted_in": stored.reading.opted_in,
+            "opted_out": stored.reading.opted_out,
+            "script_wanted": self._wants(job) and (not certain or not stored.complete or self._is_lost(stored)),
+        }
+
+    def _wants(self, job: Job) -> bool:
+        """Whether a script that the agent reads back now can be dealt with."""
+        return job.batch and not self._intake.full
+
+    def _is_lost(self, stored: Stored) -> bool:
+        """Whether the estimate is still to be made and nobody is at it: a daemon was killed, its spool emptied."""
+        return stored.model is None and stored.id not in self._intake.queued
+
+    async def script(self, ask: Ask) -> Answer:
+        """Take in the script that Slurm keeps for a job: it tells which submission the job was, or makes one."""
+        job = from_json(Job, ask.field("job", dict))
+        try:
+            script = base64.b64decode(ask.field("script_base64", str), validate=True)
+        except binascii.Error as error:
+            raise Refused(400, f"script_base64: {error}") from None
+        stored = await self._desk.do(lambda store: _settle(store, job, script))
+        if stored is None:
+            made = await self._intake.add(record.submission(job, script, self._default))
+            await self._desk.do(lambda store: store.claim(job, made))
+        elif not stored.complete or self._is_lost(stored):
+            await self._intake.complete(stored, stored.with_script(script))
+        self._news.bump()
+        return {}
+
+    async def decisions(self, ask: Ask) -> Answer:
+        """Remember what was decided."""
+        decisions = [from_json(Decision, decision) for decision in ask.field("decisions", list)]
+        await self._desk.do(lambda store: store.decide(decisions))
+        return {}
+
+    async def outcomes(self, ask: Ask) -> Answer:
+        """Remember how runs ended."""
+        outcomes = [from_json(Outcome, outcome) for outcome in ask.field("outcomes", list)]
+        return {"stored": await self._desk.do(lambda store: store.add_outcomes(outcomes))}
+
+    async def wait(self, ask: Ask) -> Answer:
+        """The revision, as soon as it isn't the caller's any more."""
+        seen = int(ask.query.get("revision", -1))
+        timeout_s = min(max(float(ask.query.get("timeout", 5)), 0.0), MAX_WAIT_S)
+        return {"revision": await self._news.differs(seen, timeout_s)}
+
+
+def _match(store: Store, jobs: Iterable[Job]) -> None:
+    """Find the submissions of those jobs whose isn't known yet."""
+    new: dict[int, list[Job]] = defaultdict(list)
+    for job in jobs:
+        if store.link(job) is None:
+            earlier = store.before_requeue(job) if job.restarts else None
+            if earlier is not None:
+                store.claim(job, earlier)
+            else:
+                new[job.uid].append(job)
+    for uid, theirs in new.items():
+        times = [job.submit_time for job in theirs]
+        near = store.unclaimed(uid, min(times) - matching.SLACK_S, max(times) + matching.SLACK_S)
+        for match in matching.match(theirs, near):
+            store.claim(match.job, match.submission, match.certain)
+
+
+def _settle(store: Store, job: Job, script: bytes) -> Stored | None:
+    """The submission of the job with that script, which from now on is certain; None where there is none."""
+    store.see([job])
+    link = store.link(job)
+    if link is not None:
+        stored = store.submission(link.submission)
+        if stored.is_of(script):
+            store.claim(job, stored.id)
+            return stored
+    span = job.uid, job.submit_time - matching.SLACK_S, job.submit_time + matching.SLACK_S
+    free, doubtful = store.unclaimed(*span), store.doubtful(*span)
+    found = matching.by_script(job, script, free) or matching.by_script(job, script, doubtful)
+    if found is not None:
+        store.swap(job, found.id)
+    return found

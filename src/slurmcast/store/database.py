@@ -1,0 +1,65 @@
+"""The SQLite file under the store: opened with its schema brought up to date, and written in whole transactions."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from slurmcast.store.schema import MIGRATIONS
+
+BUSY_S = 10.0
+"""How long to wait for another process (``slurmcast train``) that is using the file."""
+
+
+class StoreError(Exception):
+    """The store can't be used; the message says what to do."""
+
+
+class Database:
+    """One connection, used by one thread at a time. Raises :class:`StoreError`, also on a full disk."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise StoreError(f"{path}: {error}; does the folder exist, and may this user write there?") from None
+        try:
+            # NORMAL: a commit outlives kill -9; a power cut may lose the last ones, as it loses the spool (a tmpfs).
+            self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;")
+            self._migrate(path)
+        except sqlite3.OperationalError as error:  # locked, read-only, full: nothing is wrong with the file itself
+            self._db.close()
+            raise StoreError(f"{path}: {error}; is the disk full, or the file not this user's?") from None
+        except sqlite3.Error as error:
+            self._db.close()
+            raise StoreError(f"{path}: {error}; move the file away to start with an empty store") from None
+
+    def _migrate(self, path: Path) -> None:
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version > len(MIGRATIONS):
+            self._db.close()
+            raise StoreError(f"{path} is of a newer slurmcast (schema {version}); install that version again")
+        for number, migration in enumerate(MIGRATIONS[version:], version + 1):
+            self._db.executescript(f"BEGIN; {migration} PRAGMA user_version = {number}; COMMIT;")
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing of what is written inside."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                if self._db.in_transaction:  # SQLite itself rolls back when the disk is full
+                    self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise StoreError(f"the store can't be written: {error}; is the disk full?") from None
