@@ -16,6 +16,14 @@ TIMEOUT_S = 10
 MAX_VALUE = 32 * 1024 * 1024
 """Bytes of JSON that are unpacked; a small credential must not fill the memory."""
 
+FAULTS = {
+    15: "it has expired; do the clocks of both hosts agree?",
+    16: "it was made in the future; do the clocks of both hosts agree?",
+    17: "it was used before",
+    18: "it is for somebody else",
+}
+"""Exit statuses of unmunge (libmunge, munge_err_t) for what was a good credential once, which it prints as numbers."""
+
 
 class MungeError(Exception):
     """A credential can't be made or isn't valid; the message says why."""
@@ -71,5 +79,6 @@ def _run(command: list[str], given: bytes) -> bytes:
     except subprocess.TimeoutExpired:
         raise MungeError(f"{command[0]} gave no answer within {TIMEOUT_S} s; is munged running?") from None
     if done.returncode != 0:
-        raise MungeError(done.stderr.decode(errors="replace").strip() or f"{command[0]} failed")
+        said = FAULTS.get(done.returncode, "") if done.stdout else done.stderr.decode(errors="replace").strip()
+        raise MungeError(said or f"{command[0]} failed with status {done.returncode}")
     return done.stdout

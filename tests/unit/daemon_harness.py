@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,9 +167,10 @@ class Daemon:
         spool = list(self.config.paths.spool.iterdir())
         return health["submissions"] == submissions and not health["waiting"] and not spool
 
-    def look(self, *jobs: Job) -> list[dict[str, Any]]:
+    def look(self, *jobs: Job, running: Sequence[Job] = ()) -> list[dict[str, Any]]:
         """The agent's look: what is known of its pending jobs."""
-        body = {"jobs": [to_json(job) for job in jobs], "default": ["a100"]}
+        records = {"jobs": [to_json(job) for job in jobs], "running": [to_json(job) for job in running]}
+        body = {**records, "default": ["a100"]}
         answer: list[dict[str, Any]] = self.ask("POST", "/v1/agent/jobs", body)["jobs"]
         return answer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,23 @@ def test_a_requeued_job_keeps_its_submission(daemon: Daemon) -> None:
     daemon.look(record(7))
     (known,) = daemon.look(record(7, submit_time=SUBMITTED + 500, restarts=1))
     assert known["final"] and not known["script_wanted"]
+    assert daemon.numbers(7)["epochs"] == 44
+
+
+def test_a_job_that_started_before_it_was_seen_is_matched(daemon: Daemon) -> None:
+    daemon.spool("1.job", submission(44, begin_time=b"%d" % (SUBMITTED + 8)))
+    daemon.eventually(lambda: daemon.settled(1))
+    started = replace(record(7), state="RUNNING")
+    assert daemon.look(running=[started]) == []
+    assert daemon.numbers(7)["epochs"] == 44
+    assert daemon.ask("GET", "/v1/queue")["jobs"] == []
+
+
+def test_a_running_job_whose_spool_file_comes_later_is_matched_too(daemon: Daemon) -> None:
+    daemon.look(running=[replace(record(7), state="RUNNING")])
+    daemon.spool("1.job", submission(44))
+    daemon.eventually(lambda: daemon.settled(1))
+    daemon.look()
     assert daemon.numbers(7)["epochs"] == 44
 
 

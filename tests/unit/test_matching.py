@@ -46,6 +46,8 @@ def submitted(number: int = 1, text: bytes = b"", named: tuple[str, ...] = (), *
         (job(begin_time=150, state="RUNNING"), submitted(begin_time=108), True),
         (job(), submitted(partition="a6000"), False),
         (job(partitions=("a6000", "a100")), submitted(partition="a100,a6000"), True),
+        (job(partitions=("a6000",)), submitted(partition="a100,a6000"), False),
+        (job(partitions=("a6000",), state="RUNNING"), submitted(partition="a100,a6000"), True),
         (job(partitions=("a6000",)), submitted(), True),
     ],
 )

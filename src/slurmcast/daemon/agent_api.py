@@ -20,6 +20,8 @@ from slurmcast.model import Decision, Job, Outcome
 from slurmcast.store.store import Store, Stored
 
 MAX_WAIT_S = 60.0
+MAX_UNMATCHED = 200
+"""Running jobs whose submission is looked for again at the next look."""
 
 
 class AgentApi:
@@ -29,21 +31,29 @@ class AgentApi:
         self._config, self._desk, self._estimator = config, desk, estimator
         self._intake, self._news = intake, news
         self._default: tuple[str, ...] = ()
+        self._unmatched: list[Job] = []
         self.pending: list[Job] = []
 
     async def jobs(self, ask: Ask) -> Answer:
-        """Match the pending jobs with submissions; what is known of each."""
+        """Match pending jobs, and those that started before they were seen, with submissions; what is known of each
+        pending one."""
         revision = self._news.revision  # before the look: what comes during it is news
         jobs = [from_json(Job, record) for record in ask.field("jobs", list)]
+        started = [from_json(Job, record) for record in ask.field("running", list, [])]
         default = tuple(str(name) for name in ask.field("default", list, []))
-        answer, outdated = await self._desk.do(lambda store: self._look(store, jobs, default))
+        answer, outdated = await self._desk.do(lambda store: self._look(store, jobs, started, default))
         self._intake.again(outdated)
         return answer | {"revision": revision}
 
-    def _look(self, store: Store, jobs: list[Job], default: tuple[str, ...]) -> tuple[Answer, list[Stored]]:
+    def _look(
+        self, store: Store, jobs: list[Job], started: list[Job], default: tuple[str, ...]
+    ) -> tuple[Answer, list[Stored]]:
         self.pending, self._default = jobs, default
-        store.see(jobs)
-        _match(store, jobs)
+        store.see([*jobs, *started])
+        _match(store, [*jobs, *started, *self._unmatched])
+        # A running job is told once, but its spool file may come later.
+        unmatched = [job for job in [*self._unmatched, *started] if store.link(job) is None]
+        self._unmatched = unmatched[-MAX_UNMATCHED:]
         known, outdated = [], []
         for job in jobs:
             link = store.link(job)

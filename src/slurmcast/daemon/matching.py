@@ -45,10 +45,16 @@ def agrees(job: Job, stored: Stored, slack_s: int = SLACK_S) -> bool:
         return False
     if submission.begin_time and job.begin_time != submission.begin_time and job.state == "PENDING":
         return False
-    if submission.partition and set(job.partitions) != set(submission.partition.split(",")):
+    if submission.partition and not _is_there(job, set(submission.partition.split(","))):
         return False
     tail = readable(" ".join(submission.argv[1:]))
     return not tail or readable(job.submit_line).endswith(" " + tail)
+
+
+def _is_there(job: Job, named: set[str]) -> bool:
+    """Whether the job has the partitions that were named; once it runs, one of them."""
+    here = set(job.partitions)
+    return here == named if job.state == "PENDING" else here <= named
 
 
 def match(jobs: Iterable[Job], submissions: Iterable[Stored]) -> list[Match]:

@@ -35,6 +35,7 @@ def serve(config: Config) -> int:
     """Run the daemon until SIGTERM. Exit status: 0, or 1 where it can't start; the log says why."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it tells of every file
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # a traceback for whatever a client gets wrong
     os.umask(0o027)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # every user's connections, not only the first ones'

@@ -1,0 +1,213 @@
+"""The doors: slow and greedy clients harm only themselves; from other hosts by munge."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slurmcast import munge
+from slurmcast.client import Client, ClientError
+from slurmcast.config import load
+from slurmcast.daemon.doors import MAX_BODY, MAX_CONNECTIONS
+from tests.unit.daemon_harness import ALICE, BOB, Daemon, daemon_in, record
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    with daemon_in(tmp_path) as unit:
+        yield unit
+
+
+def connected(daemon: Daemon) -> socket.socket:
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(20)
+    client.connect(str(daemon.config.paths.socket))
+    return client
+
+
+def test_slow_clients_hold_up_nobody(daemon: Daemon) -> None:
+    daemon.start()
+    silent = [connected(daemon) for _ in range(20)]
+    for number, client in enumerate(silent):
+        client.sendall((b"", b"POST /v1/pre", b"POST /v1/predict HTTP/1.1\r\nContent-Length: 99\r\n\r\n{")[number % 3])
+    began = time.monotonic()
+    assert daemon.ask_as(ALICE, "GET", "/v1/health")["status"] == "ok"
+    assert time.monotonic() - began < 2
+
+
+def test_a_user_who_takes_all_connections_takes_only_his_own(daemon: Daemon) -> None:
+    daemon.start()
+    greedy = [connected(daemon) for _ in range(2 * MAX_CONNECTIONS)]
+    daemon.eventually(lambda: sum(is_closed(client) for client in greedy) == MAX_CONNECTIONS)
+    assert daemon.ask_as(BOB, "GET", "/v1/health")["status"] == "ok"
+    for client in greedy:
+        client.close()
+    daemon.eventually(daemon.answers)  # and when they are closed, they are free again
+
+
+def is_closed(client: socket.socket) -> bool:
+    client.setblocking(False)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+def test_a_long_prediction_does_not_hold_up_others(daemon: Daemon) -> None:
+    daemon.start()
+    text = "#SBATCH --gres=gpu:1\n" + "".join(f"echo {n}\n" for n in range(20_000))  # a second or more to encode
+    busy = connected(daemon)
+    body = json.dumps({"script": text}).encode()
+    busy.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    began = time.monotonic()
+    assert daemon.ask("GET", "/v1/health")["status"] == "ok"
+    assert time.monotonic() - began < 1
+    assert busy.recv(12) == b"HTTP/1.1 200"
+
+
+def test_more_than_a_request_may_hold_is_refused(daemon: Daemon) -> None:
+    daemon.start()
+    with pytest.raises(ClientError, match="more than 16777216 bytes"):
+        daemon.ask_as(ALICE, "POST", "/v1/predict", {"script": "x" * MAX_BODY})
+    with pytest.raises(ClientError, match="script: must be"):  # the agent may send more
+        daemon.ask("POST", "/v1/predict", {"padding": "x" * MAX_BODY})
+
+
+def test_a_body_that_is_no_json(daemon: Daemon) -> None:
+    daemon.start()
+    client = connected(daemon)
+    client.sendall(b"POST /v1/predict HTTP/1.0\r\nContent-Length: 3\r\n\r\n{no")
+    with client.makefile() as answer:
+        text = answer.read()
+    assert text.startswith("HTTP/1.0 400") and "no JSON" in text
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{",
+        b"GET /v1/agent/wait?revision=0&timeout=1 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /v1/health HTTP/1.1\r\n\r\n",
+        b"\x00\xff nonsense\r\n\r\n",
+        b"GET /" + b"x" * 100_000,
+    ],
+)
+def test_what_a_client_gets_wrong_is_no_fault_of_the_daemon(daemon: Daemon, request_bytes: bytes) -> None:
+    daemon.start()
+    client = connected(daemon)
+    client.sendall(request_bytes)
+    time.sleep(0.2)
+    client.close()
+    time.sleep(0.2)
+    assert daemon.answers()
+    assert "ERROR" not in daemon.log and "Traceback" not in daemon.log
+
+
+@pytest.fixture
+def munged(tmp_path: Path) -> Iterator[str]:
+    """A munged of the test's own; its socket."""
+    if not shutil.which("munged"):
+        pytest.fail("munge is not installed: apt-get install munge (or run `make unit`)")
+    folder = Path("/run") / f"munge-test-{os.getpid()}"
+    folder.mkdir(mode=0o755)
+    (folder / "key").write_bytes(os.urandom(128))
+    (folder / "key").chmod(0o600)
+    options = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+    command = ["munged", "--foreground", "--force", *(f"--{name}={folder}/{file}" for name, file in options.items())]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 10
+    while not (folder / "socket").exists():
+        assert time.monotonic() < end, (folder / "log").read_text()
+        time.sleep(0.05)
+    yield str(folder / "socket")
+    process.terminate()
+    process.wait(10)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def door(daemon: Daemon, munged: str) -> str:
+    """The address of a running daemon's door."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    daemon.settings = f'listen = "127.0.0.1:{port}"\nmunge_socket = "{munged}"'
+    daemon.start()
+    return f"127.0.0.1:{port}"
+
+
+def login_node(folder: Path, server: str, munge_socket: str) -> Client:
+    """A client of another host, which has no socket."""
+    path = folder / "login.toml"
+    path.write_text(f'[paths]\nrun_dir = "/nowhere"\n[client]\nserver = "{server}"\nmunge_socket = "{munge_socket}"\n')
+    return Client(load(path))
+
+
+def test_from_another_host_by_munge(daemon: Daemon, door: str, munged: str, tmp_path: Path) -> None:
+    client = login_node(tmp_path, door, munged)
+    assert client.request("GET", "/v1/health")["status"] == "ok"
+    daemon.look(record(5))
+    assert client.request("GET", "/v1/explain/5")["user"] == "alice"
+    with pytest.raises(ClientError, match="no job 6"):
+        client.request("GET", "/v1/explain/6")
+    many = [record(n, comment=f"{n:>99}") for n in range(2000)]
+    daemon.look(*many)
+    assert len(client.request("GET", "/v1/queue")["jobs"]) == len(many)  # more than munge takes, but for the packing
+
+
+def test_who_asks_from_another_host_is_known(daemon: Daemon, door: str, munged: str, tmp_path: Path) -> None:
+    client = login_node(tmp_path, door, munged)
+    daemon.look(record(5))
+    child = os.fork()
+    if child == 0:
+        os.setresuid(BOB, BOB, BOB)
+        try:
+            client.request("GET", "/v1/explain/5")
+        except ClientError as error:
+            os._exit(0 if "no job 5" in str(error) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_what_is_no_fresh_credential_is_refused(daemon: Daemon, door: str, munged: str) -> None:
+    def post(body: bytes) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(*door.split(":"), timeout=30)
+        connection.request("POST", "/v1/munge", body)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+    credential = munge.seal({"method": "GET", "path": "/v1/health"}, munged)
+    assert post(credential)[0] == 200
+    status, answer = post(credential)
+    assert status == 401 and b"used before" in answer
+    for tampered in (credential[:40] + b"A" + credential[41:], b"MUNGE:garbage:", b""):
+        assert post(tampered)[0] == 401
+    assert post(munge.seal(["no", "request"], munged))[0] == 400
+    connection = http.client.HTTPConnection(*door.split(":"), timeout=30)
+    connection.request("GET", "/v1/health")  # nothing but credentials
+    assert connection.getresponse().status == 404
+
+
+def test_a_munged_that_is_away_is_said(daemon: Daemon, door: str, munged: str, tmp_path: Path) -> None:
+    client = login_node(tmp_path, door, f"{munged}.gone")
+    with pytest.raises(ClientError, match="munge"):
+        client.request("GET", "/v1/health")
+
+
+def test_an_answer_is_for_nobody_else(munged: str) -> None:
+    credential = munge.seal({"secret": 1}, munged, only_uid=ALICE)
+    command = ["unmunge", f"--socket={munged}"]
+    for uid, rc in ((BOB, False), (ALICE, True)):
+        done = subprocess.run(command, input=credential, capture_output=True, user=uid, check=False)
+        assert (done.returncode == 0) is rc
