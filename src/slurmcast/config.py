@@ -121,7 +121,8 @@ class AgentConfig:
     period_s: float = 30.0
     grace_s: int = 8
     lease_s: int = 90
-    policy: Literal["value"] = "value"
+    policy: Literal["value", "patient"] = "value"
+    """``value``: Algorithm 2 of the paper; ``patient``: the same, but no job is put where its value is negative."""
     kappa: float = 1e-4
     priority_mode: Literal["site_factor", "pin"] = "site_factor"
     band: int = 10000

@@ -17,7 +17,7 @@ from slurmcast.agent.factors import spread
 from slurmcast.config import AgentConfig
 from slurmcast.eligibility import eligible, gpus_per_node
 from slurmcast.model import Change, Decision, May, Partition, PendingJob, Snapshot, Value, Verdict
-from slurmcast.policy import value
+from slurmcast.policy import patient, value
 from slurmcast.policy.capacity import Capacity, Shape
 
 PIN_BASE = 1_000_000
@@ -74,7 +74,7 @@ def plan(snapshot: Snapshot, kappa: float, config: AgentConfig) -> Plan:
     """
     rows = [_Row.of(pending, _verdicts(pending, snapshot, config)) for pending in _ready(snapshot)]
     ours = [row for row in rows if row.ours]
-    _assign(ours, snapshot, kappa)
+    _assign(ours, snapshot, kappa, config.policy)
     for row in ours:
         row.target = row.target or _resting_place(row)
     _rank(ours, config)
@@ -98,7 +98,7 @@ def _verdicts(pending: PendingJob, snapshot: Snapshot, config: AgentConfig) -> t
     return tuple(eligible(pending, p, managed, estimates.get(p.name), snapshot.now, billing) for p in managed)
 
 
-def _assign(rows: list[_Row], snapshot: Snapshot, kappa: float) -> None:
+def _assign(rows: list[_Row], snapshot: Snapshot, kappa: float, policy: str) -> None:
     """Compute all v_ij and run Algorithm 2: sets ``values``, and ``target`` and ``fits_now`` where a job fits now."""
     columns = {partition.name: j for j, partition in enumerate(snapshot.partitions)}
     shape = (len(rows), len(columns))
@@ -112,7 +112,8 @@ def _assign(rows: list[_Row], snapshot: Snapshot, kappa: float) -> None:
                 energy[i, j] = np.nan if estimate.energy_kwh is None else estimate.energy_kwh.p50
     v = value.values(gpus, time_s, energy, kappa)
     capacities = [Capacity(partition.nodes) for partition in snapshot.partitions]
-    assigned = value.assign(v, [_shape(row.pending) for row in rows], capacities)
+    offered = patient.offered(v) if policy == "patient" else v
+    assigned = value.assign(offered, [_shape(row.pending) for row in rows], capacities)
     names, missing = list(columns), np.isnan(energy)
     for i, (row, a, t, e, gap, vs) in enumerate(
         zip(rows, gpus.tolist(), time_s.tolist(), energy.tolist(), missing.tolist(), v.tolist(), strict=True)

@@ -1,0 +1,20 @@
+"""The patient rule: the value rule (``policy/value.py``), but a job isn't put where its value is negative. Ours.
+
+Algorithm 2 of the paper takes every pair that fits, down to the least value, so that a free GPU of the poor type is
+always used, whatever energy that costs. A multiple knapsack takes no item of negative value. Here a pair (i, j) with
+v_ij < 0 is offered only where j is the job's best partition: the job waits for it rather than run where kappa e_ij
+outweighs 1 / (a_ij t_ij). With kappa = 0 no value is negative, and both rules are the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slurmcast.policy.value import Floats
+
+
+def offered(v: Floats) -> Floats:
+    """The values (n, m) that :func:`slurmcast.policy.value.assign` may take: NaN where waiting is better."""
+    best = np.where(np.isnan(v), -np.inf, v).max(axis=1, keepdims=True, initial=-np.inf)
+    result: Floats = np.where((v < 0) & (v < best), np.nan, v)
+    return result
