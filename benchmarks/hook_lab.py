@@ -87,7 +87,7 @@ def clear() -> None:
 def main() -> None:
     hook = HOOK.read_text()
     conditions: dict[str, tuple[str, Callable[[], None]]] = {
-        "without_hook": (EMPTY_HOOK + "return slurm.SUCCESS\n", none),
+        "without_hook": (EMPTY_HOOK, none),
         "fresh_lease": (hook, fresh),
         "stale_lease": (hook, stale),
         "no_lease": (hook, none),

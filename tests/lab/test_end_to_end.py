@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.lab.conftest import Services, Slurm, eventually, run
+from tests.lab.conftest import LAB, Services, Slurm, eventually, run
 
 pytestmark = pytest.mark.lab
 
@@ -114,15 +115,42 @@ def test_release_gives_everything_back(full: Slurm, services: Services) -> None:
     assert json.loads(run("slurmcast", "release", "--json", user="slurmcast-agent")) == []
 
 
-def test_explain_from_a_login_node(full: Slurm, services: Services) -> None:
+LOGIN = "login"
+"""A second network namespace, joined to the cluster's by a cable: 198.51.100.1 here, .2 there."""
+
+
+@pytest.fixture
+def login_node() -> Iterator[tuple[str, ...]]:
+    """What to put before a command so that it runs on a host without the daemon's socket; munge is there, as on a site."""
+    for command in (
+        f"ip netns add {LOGIN}",
+        f"ip link add cable0 type veth peer name cable1 netns {LOGIN}",
+        "ip address add 198.51.100.1/24 dev cable0",
+        "ip link set cable0 up",
+        f"ip -n {LOGIN} address add 198.51.100.2/24 dev cable1",
+        f"ip -n {LOGIN} link set cable1 up",
+    ):
+        run(*command.split())
+    hide = 'mount -t tmpfs none /run/slurmcast && user=$1 && shift && exec runuser -u "$user" -- "$@"'
+    yield ("ip", "netns", "exec", LOGIN, "unshare", "--mount", "bash", "-c", hide, "login")
+    run("ip", "netns", "del", LOGIN)
+
+
+def test_explain_from_a_login_node(full: Slurm, services: Services, login_node: tuple[str, ...]) -> None:
+    services.configure((LAB / "slurmcast.toml").read_text().replace("127.0.0.1:6990", "0.0.0.0:6990"))
     services.start()
     job_id = full.sbatch(script=script(4))
     eventually(lambda: decided(job_id), f"job {job_id} is decided")
     client = Path("/tmp/login.toml")
-    client.write_text('[paths]\nrun_dir = "/nonexistent"\n[client]\nserver = "127.0.0.1:6990"\n')
+    client.write_text('[client]\nserver = "198.51.100.1:6990"\n')
     command = ["slurmcast", "--config", str(client), "explain", str(job_id), "--json"]
-    assert json.loads(run(*command, user="alice"))["job_id"] == job_id
-    assert str(job_id) in refused(*command, user="bob")
+    assert json.loads(run(*login_node, "alice", *command))["job_id"] == job_id
+    assert json.loads(run(*login_node, "slurmcast-agent", *command))["job_id"] == job_id
+    stranger = subprocess.run([*login_node, "bob", *command], capture_output=True, text=True, check=False)
+    assert stranger.returncode == 1 and f"no job {job_id} of yours" in stranger.stderr
+    client.write_text("")
+    nowhere = subprocess.run([*login_node, "alice", *command], capture_output=True, text=True, check=False)
+    assert nowhere.returncode == 1 and "client.server" in nowhere.stderr
 
 
 @pytest.mark.parametrize("victim", ["daemon", "agent"])
