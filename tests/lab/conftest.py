@@ -116,7 +116,7 @@ class Services:
             eventually(Path("/run/slurmcast/lease").exists, "the agent writes its lease")
 
     def healthy(self) -> bool:
-        script = "import sys; from slurmcast import client, config; client.Client(config.load()).request('GET', '/v1/health')"
+        script = "from slurmcast import client, config; client.Client(config.load()).request('GET', '/v1/health')"
         return subprocess.run(["python", "-c", script], capture_output=True, check=False).returncode == 0
 
     def stop(self, *names: str) -> None:

@@ -121,7 +121,7 @@ LOGIN = "login"
 
 @pytest.fixture
 def login_node() -> Iterator[tuple[str, ...]]:
-    """What to put before a command so that it runs on a host without the daemon's socket; munge is there, as on a site."""
+    """What to put before a command so that it runs on a host without the daemon's socket, but with munge."""
     for command in (
         f"ip netns add {LOGIN}",
         f"ip link add cable0 type veth peer name cable1 netns {LOGIN}",

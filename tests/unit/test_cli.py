@@ -1,0 +1,93 @@
+"""The commands' manners: exit status, errors that say what to do, tables that hold what the JSON holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from slurmcast import show
+from slurmcast.cli import main
+
+ESTIMATE = {
+    "partition": "a100",
+    "gpus": 2,
+    "time_s": {"p10": 600.0, "p50": 960.0, "p90": 1200.0},
+    "energy_kwh": {"p10": 0.1, "p50": 0.12, "p90": 0.15},
+    "source": "probe",
+}
+UNKNOWN = {"partition": "a6000", "gpus": 2, "time_s": None, "energy_kwh": None, "source": "unknown"}
+VALUE = {"partition": "a100", "a": 2, "t_s": 960.0, "e_kwh": None, "kappa": 0.01, "v": 5.2e-4}
+EXPLAIN: dict[str, Any] = {
+    "job_id": 7,
+    "estimates": [ESTIMATE, UNKNOWN],
+    "eligibility": [{"partition": "a100", "may": "move", "reason": "The job fits here."}],
+    "values": [VALUE],
+    "rank": 3,
+    "decision": {"partition": "a100", "site_factor": 4711, "at": 1700000000.0},
+    "reason": "a100 has the best value for it, and it waits there.",
+}
+
+
+def invoke(tmp_path: Path, *arguments: str, config: str = "") -> Result:
+    path = tmp_path / "slurmcast.toml"
+    path.write_text(config or f'[paths]\nrun_dir = "{tmp_path}"\nstate_dir = "{tmp_path}/state"\n')
+    return CliRunner().invoke(main, ["--config", str(path), *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["explain", "abc"], 2, "not a valid integer"),
+        (["explain", "0"], 2, "0"),
+        (["explain"], 2, "Missing argument"),
+        (["kappa", "--", "-1"], 2, "-1"),
+        (["predict", "/nonexistent.sh"], 2, "does not exist"),
+        (["nothing"], 2, "No such command"),
+        (["explain", "7"], 1, "start it"),
+        (["queue"], 1, "start it"),
+        (["train", "--kind", "guess"], 1, "size+ratio"),
+    ],
+)
+def test_exit_status_and_what_to_do(tmp_path: Path, arguments: list[str], status: int, words: str) -> None:
+    result = invoke(tmp_path, *arguments)
+    assert result.exit_code == status, result.output
+    assert words in result.output
+
+
+def test_a_bad_configuration_is_one_line(tmp_path: Path) -> None:
+    result = invoke(tmp_path, "queue", config="[agent]\nkapa = 1\n")
+    assert result.exit_code == 1
+    assert "unknown key agent.kapa" in result.output and "kappa" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_release_without_a_journal_has_nothing_to_do(tmp_path: Path) -> None:
+    config = f'[paths]\nagent_state_dir = "{tmp_path}"\n'
+    result = invoke(tmp_path, "release", "--json", config=config)
+    assert result.exit_code == 0 and json.loads(result.output) == []
+
+
+def test_explanation_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    show.explanation(EXPLAIN)
+    shown = capsys.readouterr().out
+    for words in ("Job 7", "best value", "16 min", "0.12 kWh", "unknown", "The job fits here.", "rank 3", "4711"):
+        assert words in shown
+
+
+def test_queue_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    show.queue({"jobs": [{**EXPLAIN, "user": "alice", "name": "train", "partition": "a100"}]})
+    assert "alice" in capsys.readouterr().out
+    show.queue({"jobs": []})
+    assert "No pending GPU jobs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(None, "unknown"), (45, "45 s"), (720, "12 min"), (12600, "3.5 h"), (200000, "2.31 d")],
+)
+def test_durations(seconds: float | None, words: str) -> None:
+    assert show.duration(seconds) == words
