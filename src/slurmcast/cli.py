@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from slurmcast import __version__, config, show
-from slurmcast.client import Client, ClientError
+from slurmcast.client import ENVIRONMENT, Client, ClientError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,7 +68,7 @@ def predict(cfg: config.Config, file: Path, arguments: tuple[str, ...], as_json:
         # Latin-1 carries every byte through JSON; the daemon turns it back into the same bytes.
         "script": file.read_bytes().decode("latin-1"),
         "argv": [str(file), *arguments],
-        "environment": dict(os.environ),
+        "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
         "work_dir": str(Path.cwd()),
     }
     emit(Client(cfg).request("POST", "/v1/predict", body), as_json, show.prediction)

@@ -99,6 +99,12 @@ def check_priority(_: Config) -> Check:
     return Check("priority", True, plugin)
 
 
+def check_tres(_: Config) -> Check:
+    tracked = _slurm_setting("AccountingStorageTRES").split(",")
+    remedy = "add gres/gpu to AccountingStorageTRES: without it Slurm shows neither free GPUs nor what jobs asked for"
+    return Check("tres", "gres/gpu" in tracked, "AccountingStorageTRES: " + ",".join(tracked), remedy)
+
+
 def check_partitions(config: Config) -> Check:
     remedy = "list the GPU partitions as [[partition]] in the configuration, spelled as in slurm.conf"
     known = set(_output("sinfo", "-h", "-o", "%R").split())
@@ -185,6 +191,7 @@ CHECKS: tuple[Callable[[Config], Check], ...] = (
     check_pyslurm,
     check_hook,
     check_priority,
+    check_tres,
     check_partitions,
     check_operator,
     check_spool,

@@ -78,6 +78,14 @@ def test_arguments_make_another_estimate(full: Slurm, services: Services, tmp_pa
     assert first["key"] != second["key"]
 
 
+def test_a_name_that_is_no_utf_8_stops_nobody(full: Slurm, services: Services) -> None:
+    services.start()
+    odd = full.sbatch("-J", "caf\udce9", "--comment=\udcff", script=script(3))
+    plain = full.sbatch(script=script(4))
+    for job_id in (odd, plain):
+        eventually(lambda job_id=job_id: decided(job_id), f"job {job_id} is decided")
+
+
 def test_an_idle_cluster_is_decided_before_the_start(slurm: Slurm, services: Services) -> None:
     services.start()
     eventually(lambda: Path("/run/slurmcast/lease").exists(), "the agent writes its lease")

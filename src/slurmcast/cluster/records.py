@@ -110,7 +110,7 @@ def job(record: Any, priority: Priority, request_fields: Mapping[str, str] | Non
         job_id=record.id,
         user=_user(record.user_id),
         uid=record.user_id,
-        name=record.name or "",
+        name=_text(record, "name"),
         state=record.state,
         reason=record.state_reason or "",
         partitions=tuple((record.partition or "").split(",")),
@@ -135,8 +135,8 @@ def job(record: Any, priority: Priority, request_fields: Mapping[str, str] | Non
         excluded_nodes=record.excluded_nodes or "",
         reservation=record.reservation or "",
         dependency=str(record.dependencies or ""),
-        comment=record.comment or "",
-        submit_line=record.submit_line or "",
+        comment=_text(record, "comment"),
+        submit_line=_text(record, "submit_line"),
         is_array=record.array_id is not None,
         array_job_id=record.array_id or 0,
         batch=bool(record.is_batch_job),
@@ -148,6 +148,14 @@ def job(record: Any, priority: Priority, request_fields: Mapping[str, str] | Non
         site_factor=priority.site_factor,
         pinned=priority.pinned,
     )
+
+
+def _text(record: Any, field: str) -> str:
+    """A field that users write, empty where it is no UTF-8: pyslurm decodes strictly, when a field is read."""
+    try:
+        return getattr(record, field) or ""
+    except UnicodeDecodeError:
+        return ""
 
 
 def node(record: Any) -> Node:

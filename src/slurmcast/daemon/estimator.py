@@ -87,7 +87,10 @@ class Estimator:
         version = model.version if model is not None else ""
         if model is None or vector is None or not gpus:
             return self.prior(reading), version
-        return model.predict(vector, reading.numbers, gpus, shared=_shared(reading)), version
+        estimates = model.predict(vector, reading.numbers, gpus, shared=_shared(reading))
+        # A script like none that the probe has seen: what the time limit says is better than nothing, and says so.
+        unknown = all(estimate.time_s is None for estimate in estimates)
+        return self.prior(reading) if unknown else estimates, version
 
     def _gpus(self, reading: Reading) -> dict[str, int]:
         """a_ij of the job on each managed partition."""
