@@ -58,7 +58,7 @@ def _slurm_setting(name: str) -> str:
     return match[1].strip() if match else ""
 
 
-def check_slurm(_: Config) -> Check:
+def check_slurmctld(_: Config) -> Check:
     version = _slurm_setting("SLURM_VERSION")
     return Check("slurmctld", bool(version), f"answers, Slurm {version}")
 
@@ -187,7 +187,7 @@ def check_model(config: Config) -> Check:
 
 
 CHECKS: tuple[Callable[[Config], Check], ...] = (
-    check_slurm,
+    check_slurmctld,
     check_pyslurm,
     check_hook,
     check_priority,

@@ -1,0 +1,98 @@
+"""``slurmcast doctor`` on a real Slurm: quiet where all is well, and true about each fault."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.lab.conftest import Services, run
+
+pytestmark = pytest.mark.lab
+
+
+def failing(*options: str) -> dict[str, str]:
+    """Name -> remedy of the checks that fail."""
+    done = subprocess.run(["slurmcast", *options, "doctor", "--json"], capture_output=True, text=True, check=False)
+    checks = json.loads(done.stdout)
+    found = {check["name"]: check["remedy"] for check in checks if not check["ok"]}
+    assert done.returncode == (1 if found else 0)
+    assert all(found.values())
+    return found
+
+
+def test_only_the_model_is_missing_at_first(services: Services) -> None:
+    services.start()
+    assert set(failing()) == {"model"}
+    assert "FAIL model" in subprocess.run(["slurmcast", "doctor"], capture_output=True, text=True, check=False).stdout
+
+
+def stop_daemon(services: Services) -> None:
+    services.stop("daemon")
+
+
+def run_out(services: Services) -> None:
+    services.kill("agent")
+    services.lease(f"on {int(time.time()) - 5} 8\n")
+
+
+def open_spool(_: Services) -> None:
+    Path("/run/slurmcast/spool").chmod(0o2777)
+
+
+def demote(_: Services) -> None:
+    run("sacctmgr", "-i", "modify", "user", "slurmcast-agent", "set", "adminlevel=none")
+
+
+def other_partition(services: Services) -> None:
+    services.configure('cluster = "lab"\n[[partition]]\nname = "h100"\n')
+
+
+def forget_hook(_: Services) -> None:
+    path = Path("/etc/slurm/job_submit.lua")
+    path.rename("/etc/slurm/job_submit.aside")
+    path.write_text("-- nothing\n")
+
+
+@pytest.mark.parametrize(
+    ("fault", "names", "words"),
+    [
+        (stop_daemon, {"daemon", "encoder"}, "slurmcastd"),
+        (run_out, {"lease"}, "slurmcast-agent"),
+        (open_spool, {"spool"}, "systemd-tmpfiles"),
+        (demote, {"operator"}, "adminlevel=operator"),
+        (other_partition, {"partitions"}, "[[partition]]"),
+        (forget_hook, {"hook"}, "docs/hook.md"),
+    ],
+)
+def test_tells_each_fault(services: Services, fault: Callable[[Services], None], names: set[str], words: str) -> None:
+    services.start()
+    fault(services)
+    try:
+        found = failing()
+    finally:
+        Path("/run/slurmcast/spool").chmod(0o2770)
+        run("sacctmgr", "-i", "modify", "user", "slurmcast-agent", "set", "adminlevel=operator", check=False)
+        aside = Path("/etc/slurm/job_submit.aside")
+        if aside.exists():
+            aside.rename("/etc/slurm/job_submit.lua")
+    assert set(found) - {"model"} == names
+    assert any(words in remedy for name, remedy in found.items() if name in names)
+
+
+def test_without_slurm_it_says_so(services: Services) -> None:
+    services.start()
+    done = subprocess.run(
+        ["slurmcast", "doctor", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/nonexistent", "HOME": "/root"},
+        executable=run("sh", "-c", "command -v slurmcast").strip(),
+    )
+    slurmctld = next(check for check in json.loads(done.stdout) if check["name"] == "slurmctld")
+    assert not slurmctld["ok"] and "scontrol" in slurmctld["detail"]
