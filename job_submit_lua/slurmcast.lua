@@ -15,8 +15,9 @@ local M = {
   no_grace_partitions = {}, -- names
   no_grace_qos = {},
   environment = { -- names; nothing else of the user's environment leaves slurmctld
-    "EPOCHS", "NUM_EPOCHS", "MAX_EPOCHS", "STEPS", "MAX_STEPS", "ITERATIONS", "BATCH_SIZE", "BATCH", "MODEL", "DATASET",
-    "SEQ_LEN", "IMAGE_SIZE", "NUM_SAMPLES", "SAMPLES", "CONFIG", "SCRIPT", "TASK",
+    "EPOCHS", "NUM_EPOCHS", "MAX_EPOCHS", "STEPS", "NUM_STEPS", "MAX_STEPS", "ITERS", "NUM_ITERS", "ITERATIONS",
+    "UPDATES", "MAX_UPDATES", "TIMESTEPS", "EPISODES", "KIMG", "TOKENS", "HOURS", "TRIALS", "BATCH_SIZE", "BATCH",
+    "MODEL", "DATASET", "SEQ_LEN", "IMAGE_SIZE", "NUM_SAMPLES", "SAMPLES", "CONFIG", "SCRIPT", "TASK",
   },
 }
 

@@ -132,7 +132,7 @@ up() {
     sacctmgr -i add user alice,bob account=research
     sacctmgr -i add user slurmcast-agent account=research adminlevel=operator
   fi > $LOG/sacctmgr.log 2>&1
-  runuser -u slurm -- slurmctld
+  runuser -u slurm -- slurmctld 2> $LOG/slurmctld.start.log
   await slurmctld bash -c "scontrol ping | grep -q 'is UP'"
   for name in $(nodes a100 "$A100") $(nodes a6000 "$A6000"); do slurmd -N "$name"; done
   await "every slurmd" bash -c "[ \$(sinfo -h -N -t idle -o %N | sort -u | wc -l) = $((${A100%x*} + ${A6000%x*})) ]"

@@ -14,8 +14,9 @@ from typing import Any
 from slurmcast.config import Config
 
 ENVIRONMENT = (
-    "EPOCHS", "NUM_EPOCHS", "MAX_EPOCHS", "STEPS", "MAX_STEPS", "ITERATIONS", "BATCH_SIZE", "BATCH", "MODEL", "DATASET",
-    "SEQ_LEN", "IMAGE_SIZE", "NUM_SAMPLES", "SAMPLES", "CONFIG", "SCRIPT", "TASK",
+    "EPOCHS", "NUM_EPOCHS", "MAX_EPOCHS", "STEPS", "NUM_STEPS", "MAX_STEPS", "ITERS", "NUM_ITERS", "ITERATIONS",
+    "UPDATES", "MAX_UPDATES", "TIMESTEPS", "EPISODES", "KIMG", "TOKENS", "HOURS", "TRIALS", "BATCH_SIZE", "BATCH",
+    "MODEL", "DATASET", "SEQ_LEN", "IMAGE_SIZE", "NUM_SAMPLES", "SAMPLES", "CONFIG", "SCRIPT", "TASK",
 )  # fmt: skip
 """The variables that belong to a job's work: those that the hook passes on, so that ``predict`` reads what it reads."""
 
