@@ -22,7 +22,11 @@ ENVIRONMENT = (
 
 
 class ClientError(Exception):
-    """The daemon refused or can't be reached; the message says what to do."""
+    """The daemon refused or can't be reached; the message says what to do. ``status``: its answer's, 0 for none."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -105,5 +109,5 @@ def _parsed(status: int, answer: bytes) -> Any:
 
 def _checked(status: int, value: Any) -> Any:
     if status >= 400:
-        raise ClientError(str(value.get("error", value)) if isinstance(value, dict) else str(value))
+        raise ClientError(str(value.get("error", value)) if isinstance(value, dict) else str(value), status)
     return value

@@ -73,11 +73,15 @@ class Daemon(Client):
         self.entries: dict[int, dict[str, Any]] = {}
         self.told: list[tuple[str, Any]] = []
         self.away = False
+        self.fails: dict[int, int] = {}
+        """Job id -> the status with which its script is refused; 0: no answer."""
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
         if self.away:
             raise ClientError("slurmcastd doesn't run here")
         json.dumps(body, allow_nan=False)
+        if path == "/v1/agent/script" and body["job"]["job_id"] in self.fails:
+            raise ClientError("no", self.fails[body["job"]["job_id"]])
         if path != "/v1/agent/jobs":
             self.told.append((path.rsplit("/", 1)[1], body))
             return {}
@@ -237,6 +241,17 @@ def test_scripts_are_read_back_some_a_cycle(config: Config) -> None:
     world.daemon.entries[1] = {}
     world.agent.cycle()
     assert [body["job"]["job_id"] for body in world.daemon.of("script")] == [1, 3, 4]
+
+
+@pytest.mark.parametrize("status", [0, 400, 500])
+def test_a_script_that_the_daemon_cannot_take_does_not_stop_the_others(config: Config, status: int) -> None:
+    world = World(config, job(1), job(2))
+    world.daemon.entries = {n: {"script_wanted": True} for n in (1, 2)}
+    world.daemon.fails = {1: status}
+    for _ in range(2):
+        world.agent.cycle()
+    assert {change.job_id for change in world.slurm.changes} == {1, 2}
+    assert [body["job"]["job_id"] for body in world.daemon.of("script")] == ([2, 2] if status else [])
 
 
 def test_outcomes_are_told_once_and_with_energy_when_it_comes(config: Config) -> None:

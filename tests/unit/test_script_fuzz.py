@@ -80,6 +80,8 @@ HARD = {
     "directive words": b"#SBATCH " + b"--n " * MIB,
     "directive quotes": b"#SBATCH " + b"'" * (4 * MIB),
     "quotes": b"\"'" * (2 * MIB),
+    "dollars and quotes": b'$"' * (2 * MIB),
+    "folders": b"cd x\n" * 800_000,
     "open quotes": b'"' * (4 * MIB - 1),
     "backslashes": b"\\" * (4 * MIB),
     "open brackets": b"$(" * (2 * MIB),

@@ -64,6 +64,10 @@ def test_what_is_not_known_stays_as_written() -> None:
     ]
 
 
+def test_a_dollar_before_a_quote_is_plain_between_double_quotes() -> None:
+    assert words("""p "a$" b "$'c'" $"d" e""") == [["p", "a$", "b", "$'c'", "d", "e"]]
+
+
 def test_follows_cd_and_ends_it_with_its_subshell() -> None:
     scope = Scope({"SLURM_SUBMIT_DIR": ["/home/a"]})
     found = list(commands("cd $SLURM_SUBMIT_DIR/x && p; (cd y; p); p; cd /z; p", scope))

@@ -20,7 +20,7 @@ from typing import Any
 from slurmcast.agent import energy
 from slurmcast.agent.journal import Journal
 from slurmcast.agent.plan import Plan, plan
-from slurmcast.client import Client
+from slurmcast.client import Client, ClientError
 from slurmcast.cluster.base import Cluster, Refused
 from slurmcast.codec import from_json, to_json
 from slurmcast.config import Config
@@ -34,7 +34,7 @@ OUTCOME_OVERLAP_S = 300
 FIRST_OUTCOMES_S = 30 * 86400
 """How far back the first load of finished runs reaches."""
 REFUSAL_HOLDS_S = 300
-"""What Slurm refused is asked again after this time."""
+"""What Slurm or the daemon refused is asked again after this time."""
 
 
 @dataclass
@@ -110,7 +110,10 @@ class Agent:
         )
 
     def _read_back(self, jobs: Iterable[Job]) -> None:
-        """Hand over scripts that the hook didn't (design principle 8), some per cycle."""
+        """Hand over scripts that the hook didn't (design principle 8), some per cycle.
+
+        A script that can't be dealt with is its own job's trouble: the cycle goes on for the others.
+        """
         wanted = [(job, f"script {job.job_id} {job.submit_time}") for job in jobs if job.batch]
         for job, wish in [pair for pair in wanted if pair[1] not in self.refused][: self.config.agent.max_readback]:
             try:
@@ -118,7 +121,13 @@ class Agent:
             except Refused as refusal:
                 self._remember_refusal(wish, refusal)
                 continue
-            self.client.request("POST", "/v1/agent/script", {"job": to_json(job), "script_base64": script})
+            try:
+                self.client.request("POST", "/v1/agent/script", {"job": to_json(job), "script_base64": script})
+            except ClientError as error:
+                if not error.status:  # away, or busy with a hard script: the other scripts can wait too
+                    log.warning("scripts are not handed over: %s", error)
+                    break
+                self._remember_refusal(wish, error)
 
     def _make(self, changes: Iterable[Change], pending: Iterable[Job]) -> set[int]:
         """Journal the changes, then make them; the ids of the jobs that Slurm changed."""
@@ -136,7 +145,7 @@ class Agent:
             made.add(change.job_id)
         return made
 
-    def _remember_refusal(self, wish: str, refusal: Refused) -> None:
+    def _remember_refusal(self, wish: str, refusal: Refused | ClientError) -> None:
         log.info("not done: %s", refusal)
         self.refused[wish] = self.clock() + REFUSAL_HOLDS_S
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 
 from slurmcast.script import arithmetic
-from slurmcast.script.pieces import piece_end
+from slurmcast.script.pieces import inner_end, piece_end
 
 MAX_WORD = 64 * 1024
 """Characters of one word that are expanded; a longer one is taken as it is written."""
@@ -143,7 +143,7 @@ def _expand_double(text: str, scope: Scope, fields: _Fields) -> None:
             fields.add(found[0])
             at = found.end()
             continue
-        end = piece_end(text, at) if text[at] != '"' else at + 1
+        end = inner_end(text, at)
         piece = text[at:end]
         at = end
         if piece[0] == "\\":

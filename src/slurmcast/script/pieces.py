@@ -66,8 +66,14 @@ def _double_end(text: str, at: int) -> int:
             break
         if text[position] == '"':
             return position + 1
-        position = piece_end(text, position)
+        position = inner_end(text, position)
     return len(text)
+
+
+def inner_end(text: str, at: int) -> int:
+    """Like :func:`piece_end`, between double quotes: there ``$"`` and ``$'`` are a plain dollar and what follows."""
+    plain = text[at] == '"' or (text[at] == "$" and text[at + 1 : at + 2] in ("'", '"'))
+    return at + 1 if plain else piece_end(text, at)
 
 
 def _balanced(text: str, at: int, marks: re.Pattern[str], opening: str) -> int:

@@ -7,6 +7,7 @@ lists and the usual expansions; every branch of an ``if`` is read. What it can't
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -173,7 +174,7 @@ class _Reader:
         if name in ("cd", "pushd"):
             target = next((argument for argument in arguments if not argument.startswith("-")), None)
             if target is not None:
-                scope.directory = str(PurePosixPath(scope.directory) / target)[:4096]
+                scope.directory = posixpath.join(scope.directory, str(PurePosixPath(target)))[:4096]
         elif name == "shift":
             count = int(arguments[0]) if arguments and re.fullmatch(r"\d{1,4}", arguments[0], re.ASCII) else 1
             scope.positional = scope.positional[count:]
