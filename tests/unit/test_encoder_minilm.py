@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -92,3 +95,9 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
         MiniLM(tmp_path / "model.onnx")
     with pytest.raises(EncoderError, match=r"none\.onnx: No such file"):
         MiniLM(tmp_path / "none.onnx")
+
+
+def test_nothing_is_written_to_the_home_folder(tmp_path: Path) -> None:
+    code = "from slurmcast.encoder.minilm import MiniLM; MiniLM().encode(['x = 1'])"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "HOME": str(tmp_path), "CI": ""})
+    assert list(tmp_path.rglob("*")) == []

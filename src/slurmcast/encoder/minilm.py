@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import logging
+import os
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -118,6 +119,8 @@ def _read_pinned(path: Path, sha256: str, remedy: str) -> bytes:
 
 def _session(weights: bytes) -> Any:
     try:
+        # From 1.29 on its official builds report to their maker unless told not to before the import.
+        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
         import onnxruntime
     except ImportError as error:
         raise EncoderError(f"{error}: pip install 'slurmcast[encoder]'") from None
