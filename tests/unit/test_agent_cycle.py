@@ -131,7 +131,7 @@ def test_a_cycle_moves_journals_and_tells(config: Config) -> None:
     assert [(c.job_id, c.partition) for c in world.slurm.changes] == [(1, "a6000")]
     before = Journal(config.paths.journal).before(world.slurm.records[1])
     assert before is not None
-    assert (before.partition, before.site_factor, before.moved_to) == ("a100", 0, "a6000")
+    assert (before.partition, before.site_factor, before.places) == ("a100", 0, ("a6000",))
     ((decision,),) = [body["decisions"] for body in world.daemon.of("decisions")]
     assert (decision["job_id"], decision["partition"], decision["changed"]) == (1, "a6000", True)
 
@@ -209,6 +209,26 @@ def test_a_new_agent_knows_where_jobs_came_from(config: Config) -> None:
     assert before.partition == "a100"
     decision = world.daemon.of("decisions")[-1]["decisions"][0]
     assert decision["verdicts"][0]["reason"] == "The job would run here without slurmcast."
+
+
+def test_whoever_moves_a_job_back_home_is_respected_too(config: Config) -> None:
+    world = World(config, job(1))
+    world.agent.cycle()
+    assert world.slurm.records[1].partitions == ("a6000",)
+    world.slurm.records[1] = replace(world.slurm.records[1], partitions=("a100",))
+    world.agent.cycle()
+    world.agent = world.new_agent()
+    world.agent.cycle()
+    assert world.slurm.records[1].partitions == ("a100",)
+
+
+def test_a_move_that_slurm_never_heard_of_is_asked_again(config: Config) -> None:
+    """Killed between journal and update: the job at home wasn't moved there by anybody."""
+    world = World(config, job(1))
+    world.agent.journal.write(1.0, [(Change(1, job(1).submit_time, "", partition="a6000"), job(1))])
+    world.agent = world.new_agent()
+    world.agent.cycle()
+    assert world.slurm.records[1].partitions == ("a6000",)
 
 
 def test_whoever_moves_a_job_after_us_is_respected(config: Config) -> None:

@@ -30,7 +30,7 @@ def test_first_change_says_what_was_before(path: Path) -> None:
     written.write(1.0, [(change(partition="a6000", factor=90), JOB)])
     moved = replace(JOB, partitions=("a6000",), site_factor=90, nice=0)
     written.write(2.0, [(change(partition="a100"), moved)])
-    expected = Before(7, 500, "a100,a6000", 0, 508, 3, moved_to="a100", ordered=True)
+    expected = Before(7, 500, "a100,a6000", 0, 508, 3, places=("a6000", "a100"), ordered=True)
     assert written.before(JOB) == Journal(path).before(JOB) == expected
     assert journal.read(path) == {(7, 500): expected}
 
@@ -41,6 +41,19 @@ def test_only_what_was_set_is_marked(path: Path) -> None:
     assert written.before(JOB) == Before(7, 500, "a100,a6000", 0, 508, 3)
     written.write(1.0, [(Change(7, 500, "", priority=5), JOB)])
     assert written.before(JOB) == Before(7, 500, "a100,a6000", 0, 508, 3, pinned=True)
+
+
+def test_a_task_split_off_has_what_its_array_had(path: Path) -> None:
+    written = Journal(path)
+    written.write(1.0, [(change(partition="a6000", factor=90), JOB)])
+    task = replace(JOB, job_id=9, array_job_id=7, is_array=True, partitions=("a6000",), site_factor=90)
+    requeued = replace(task, submit_time=900, restarts=1)
+    assert written.before(task) == written.before(requeued) == written.before(JOB)
+    assert written.before(replace(requeued, restarts=0)) is None
+    written.write(2.0, [(change(task, factor=5), task)])
+    found = Journal(path).before(task)
+    assert found is not None
+    assert (found.job_id, found.partition, found.site_factor) == (9, "a100,a6000", 0)
 
 
 def test_ids_wrap(path: Path) -> None:

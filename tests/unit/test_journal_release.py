@@ -66,6 +66,16 @@ CASES: dict[str, tuple[Change, dict[str, Any], list[str]]] = {
     "only ordered": (Change(7, 500, "", site_factor=9), record(partition="a100"), ["update JobId=7 SiteFactor=0"]),
     "moved by others since": (MOVED, record(partition="h100"), ["update JobId=7 SiteFactor=0"]),
     "only moved, and back already": (Change(7, 500, "", partition="a6000"), record(partition="a100"), []),
+    "a task that was split off": (
+        MOVED,
+        record(8, array_job_id=number(7)),
+        ["update JobId=8 Partition=a100 SiteFactor=0"],
+    ),
+    "a task that was requeued": (
+        MOVED,
+        record(8, array_job_id=number(7), submit_time=number(900), restart_cnt=1),
+        ["update JobId=8 Partition=a100 SiteFactor=0"],
+    ),
     "running by now": (MOVED, record(job_state=["RUNNING"]), []),
     "another job of that id": (MOVED, record(submit_time=number(900)), []),
     "requeued": (
@@ -89,7 +99,7 @@ def test_given_back(path: Path, case: str) -> None:
     scontrol = Scontrol(shown)
     results = release(path, scontrol, lambda: NOW)
     assert scontrol.asked == asked
-    assert [(result.job_id, result.ok) for result in results] == ([(7, True)] if asked else [])
+    assert [(result.job_id, result.ok) for result in results] == ([(shown["job_id"], True)] if asked else [])
 
 
 @pytest.mark.parametrize(("eligible", "lifted"), [(2000, True), (2500, False)])
@@ -130,3 +140,19 @@ def test_slurmctld_down(path: Path) -> None:
 
 def test_no_journal(path: Path) -> None:
     assert release(path, Scontrol(), lambda: NOW) == []
+
+
+def test_a_move_that_a_crash_prevented_hides_no_earlier_one(path: Path) -> None:
+    job = replace(JOB, partitions=("a100", "a6000"))
+    journalled(path, Change(7, 500, "", partition="a6000"), Change(7, 500, "", partition="a100"), job=job)
+    scontrol = Scontrol(record(partition="a6000"))
+    release(path, scontrol, lambda: NOW)
+    assert scontrol.asked == ["update JobId=7 Partition=a100,a6000"]
+
+
+def test_a_job_that_somebody_took_over_keeps_its_partition(path: Path) -> None:
+    journalled(path, MOVED)
+    Journal(path).take_over(2.0, [replace(JOB, partitions=("a6000",))])
+    scontrol = Scontrol(record(partition="a6000"))
+    release(path, scontrol, lambda: NOW)
+    assert scontrol.asked == ["update JobId=7 SiteFactor=0"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from slurmcast.agent import energy
-from slurmcast.agent.journal import Journal
+from slurmcast.agent.journal import Before, Journal
 from slurmcast.agent.plan import Plan, plan
 from slurmcast.client import Client, ClientError
 from slurmcast.cluster.base import Cluster, Refused
@@ -52,6 +52,10 @@ class Agent:
     """Job id -> the decision that the daemon has, without its time."""
     told_running: set[int] = field(default_factory=set)
     """Running jobs that the daemon knows of: some start before any cycle sees them pending."""
+    placed: dict[tuple[int, int], str] = field(default_factory=dict)
+    """(Job id, submit time) -> the partition where we put the job, as long as Slurm's word on it is known."""
+    taken_over: list[Job] = field(default_factory=list)
+    """Jobs that somebody else was seen to have moved, which the journal is still to be told."""
     sent_outcomes: dict[tuple[int, int], Outcome] = field(default_factory=dict)
     """(Job id, start time) -> the outcome that the daemon has, as far back as loads of finished runs reach."""
 
@@ -84,6 +88,7 @@ class Agent:
         answer = self.client.request("POST", "/v1/agent/jobs", body)
         known = {(entry["job_id"], entry["submit_time"]): entry for entry in answer["jobs"]}
         self._read_back(j for j in pending if known.get((j.job_id, j.submit_time), {}).get("script_wanted"))
+        self.taken_over = []
         rows = tuple(self._pending(job, known.get((job.job_id, job.submit_time), {})) for job in pending)
         self.told_running = {job.job_id for job in running}
         return Snapshot(self.clock(), partitions, rows, running), float(answer["kappa"])
@@ -91,10 +96,7 @@ class Agent:
     def _pending(self, job: Job, entry: dict[str, Any]) -> PendingJob:
         before = self.journal.before(job)
         here = ",".join(job.partitions)
-        # Whoever moved it after us, user or admin, has named the partition.
-        moved_by_others = (
-            before is not None and bool(before.moved_to) and here not in (before.moved_to, before.partition)
-        )
+        moved_by_others = before is not None and self._is_moved_by_others(job, before, here)
         keeps_home = before is None or moved_by_others
         return PendingJob(
             job,
@@ -108,6 +110,15 @@ class Agent:
             opted_in=bool(entry.get("opted_in", False)) and not moved_by_others,
             opted_out=bool(entry.get("opted_out", False)) or OPT_OUT in re.split(r"[\s,;]+", job.comment),
         )
+
+    def _is_moved_by_others(self, job: Job, before: Before, here: str) -> bool:
+        """Whether user or admin moved the job after us, which names the partition."""
+        # An update of an array's job reaches the tasks that were split off, so there a change may well be ours.
+        ours = here if job.is_array else self.placed.get((job.job_id, job.submit_time), here)
+        moved = here != ours or (bool(before.places) and here not in (before.partition, *before.places))
+        if moved and not before.taken_over:
+            self.taken_over.append(job)
+        return moved or before.taken_over
 
     def _read_back(self, jobs: Iterable[Job]) -> None:
         """Hand over scripts that the hook didn't (design principle 8), some per cycle.
@@ -131,11 +142,15 @@ class Agent:
 
     def _make(self, changes: Iterable[Change], pending: Iterable[Job]) -> set[int]:
         """Journal the changes, then make them; the ids of the jobs that Slurm changed."""
+        self.journal.take_over(self.clock(), self.taken_over)
         by_id = {job.job_id: job for job in pending}
         asked = [change for change in changes if _wish(change) not in self.refused]
         self.journal.write(self.clock(), [(change, by_id[change.job_id]) for change in asked])
         made = set()
         for change in asked:
+            key = (change.job_id, change.submit_time)
+            if change.partition is not None:
+                self.placed.pop(key, None)
             try:
                 self.cluster.apply(change)
             except Refused as refusal:  # it may have started or gone since the snapshot: that is no fault
@@ -143,6 +158,8 @@ class Agent:
                 continue
             log.info("job %d: %s", change.job_id, _wish(change))
             made.add(change.job_id)
+            if change.partition is not None:
+                self.placed[key] = change.partition
         return made
 
     def _remember_refusal(self, wish: str, refusal: Refused | ClientError) -> None:
@@ -151,6 +168,8 @@ class Agent:
 
     def _forget(self, pending: Iterable[Job]) -> None:
         ids, now = {job.job_id for job in pending}, self.clock()
+        keys = {(job.job_id, job.submit_time) for job in pending}
+        self.placed = {key: partition for key, partition in self.placed.items() if key in keys}
         self.refused = {wish: until for wish, until in self.refused.items() if until > now}
         self.reported = {job_id: decision for job_id, decision in self.reported.items() if job_id in ids}
 

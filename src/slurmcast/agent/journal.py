@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slurmcast.codec import CodecError, from_json, to_json
@@ -32,8 +32,10 @@ class Before:
     site_factor: int
     begin_time: int
     nice: int = 0
-    moved_to: str = ""
-    """The partition that the agent set last, empty where it never set one."""
+    places: tuple[str, ...] = ()
+    """All partitions that the agent ever asked for: whether the last came true isn't known after a crash."""
+    taken_over: bool = False
+    """Whether somebody else moved it after the agent did."""
     ordered: bool = False
     """Whether one of our changes set its site factor."""
     pinned: bool = False
@@ -54,6 +56,7 @@ class Entry:
     site_factor: int
     begin_time: int
     nice: int = 0
+    taken_over: bool = False
 
 
 class Journal:
@@ -64,18 +67,19 @@ class Journal:
         self._before = read(path)
 
     def before(self, job: Job) -> Before | None:
-        """What the job had before its first change, or None where it was never changed.
+        """What the job had before its first change, or None where it was never changed."""
+        return lookup(self._before, job.job_id, job.submit_time, job.array_job_id, bool(job.restarts))
 
-        A requeued job has a new submit time, but still has what we gave it.
-        """
-        if job.restarts and (job.job_id, job.submit_time) not in self._before:
-            earlier = [b for b in self._before.values() if b.job_id == job.job_id and b.submit_time < job.submit_time]
-            return max(earlier, key=lambda b: b.submit_time, default=None)
-        return self._before.get((job.job_id, job.submit_time))
+    def take_over(self, at: float, jobs: Iterable[Job]) -> None:
+        """Record that somebody else moved these jobs, so that they stay there also after a restart."""
+        entries = [self._entry(at, Change(job.job_id, job.submit_time, "Somebody else moved it."), job) for job in jobs]
+        self._append([replace(entry, taken_over=True) for entry in entries])
 
     def write(self, at: float, changes: Iterable[tuple[Change, Job]]) -> None:
         """Record changes that are about to be made, with the jobs as they are. Returns when the disk has them."""
-        entries = [self._entry(at, change, job) for change, job in changes]
+        self._append([self._entry(at, change, job) for change, job in changes])
+
+    def _append(self, entries: Sequence[Entry]) -> None:
         if not entries:
             return
         torn = self._path.exists() and not _ends_with_newline(self._path)
@@ -97,7 +101,8 @@ class Journal:
     def compact(self, pending: Collection[Job]) -> None:
         """Forget jobs that are no longer pending, where they are the bulk of the file."""
         alive = {(job.job_id, job.submit_time) for job in pending}
-        requeued = {job.job_id for job in pending if job.restarts}
+        alive |= {(job.array_job_id, job.submit_time) for job in pending if job.array_job_id}
+        requeued = {number for job in pending if job.restarts for number in (job.job_id, job.array_job_id)}
         gone = {key for key in self._before if key not in alive and key[0] not in requeued}
         if len(gone) < max(COMPACT_FROM, len(alive)):
             return
@@ -111,6 +116,25 @@ class Journal:
             os.fsync(file.fileno())
         new.replace(self._path)
         self._before = {key: before for key, before in self._before.items() if key not in gone}
+
+
+def lookup(
+    known: Mapping[Key, Before], job_id: int, submit_time: int, array_job_id: int, requeued: bool
+) -> Before | None:
+    """What is known of a job: under its own id, or that of the array from which the task was split off.
+
+    A requeued job has a new submit time, but still has what we gave it.
+    """
+    for number in (job_id, array_job_id):
+        if (number, submit_time) in known:
+            return known[number, submit_time]
+    if not requeued:
+        return None
+    for number in (job_id, array_job_id):
+        earlier = [b for b in known.values() if b.job_id == number and b.submit_time < submit_time]
+        if earlier:
+            return max(earlier, key=lambda b: b.submit_time)
+    return None
 
 
 def read(path: Path) -> dict[Key, Before]:
@@ -146,7 +170,8 @@ def _remember(found: dict[Key, Before], entry: Entry) -> None:
         first.site_factor,
         first.begin_time,
         first.nice,
-        moved_to=change.partition or first.moved_to,
+        places=tuple(dict.fromkeys([*first.places, *([change.partition] if change.partition else [])])),
+        taken_over=first.taken_over or entry.taken_over,
         ordered=first.ordered or change.site_factor is not None,
         pinned=first.pinned or change.priority is not None,
     )

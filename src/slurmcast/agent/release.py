@@ -10,7 +10,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,19 +64,15 @@ def _journalled(record: Mapping[str, Any], known: Mapping[journal.Key, Before]) 
     if "PENDING" not in record["job_state"]:
         return None
     job_id, submit_time = int(record["job_id"]), _number(record["submit_time"])
-    if (job_id, submit_time) in known:
-        return known[job_id, submit_time]
-    if not _number(record["restart_cnt"]):
-        return None
-    # A requeued job has a new submit time, but still has what it was given before.
-    earlier = [b for b in known.values() if b.job_id == job_id and b.submit_time < submit_time]
-    return max(earlier, key=lambda b: b.submit_time, default=None)
+    array_job_id = _number(record.get("array_job_id", 0))
+    before = journal.lookup(known, job_id, submit_time, array_job_id, bool(_number(record["restart_cnt"])))
+    return None if before is None else replace(before, job_id=job_id)
 
 
 def _updates(before: Before, record: Mapping[str, Any], now: float) -> list[str]:
     """The words of ``scontrol update`` that undo us; ``release`` first stands for a priority to be let go."""
     updates = []
-    if before.moved_to and record["partition"] == before.moved_to != before.partition:
+    if record["partition"] in before.places and record["partition"] != before.partition and not before.taken_over:
         updates.append(f"Partition={before.partition}")
     if before.ordered:
         updates.append(f"SiteFactor={before.site_factor}")
