@@ -16,6 +16,7 @@ TIMEOUT_S = 10
 MAX_VALUE = 32 * 1024 * 1024
 """Bytes of JSON that are unpacked; a small credential must not fill the memory."""
 
+NOT_OURS = "the credential holds nothing of slurmcast's; are both of the same version?"
 FAULTS = {
     15: "it has expired; do the clocks of both hosts agree?",
     16: "it was made in the future; do the clocks of both hosts agree?",
@@ -47,24 +48,34 @@ def seal(value: Any, socket: str = "", only_uid: int | None = None) -> bytes:
 
 def unseal(credential: bytes, socket: str = "") -> Sealed:
     """Check and open a credential. Replayed, expired, changed ones and other people's raise :class:`MungeError`."""
+    uid, content = unpacked(credential, socket)
+    return Sealed(uid, parsed(content))
+
+
+def unpacked(credential: bytes, socket: str = "", most: int = MAX_VALUE) -> tuple[int, bytes]:
+    """Like :func:`unseal`, but the value is still JSON, of at most ``most`` bytes."""
     # The metadata is separated from the payload by an empty line; the payload itself is arbitrary.
     output = _run(["unmunge", *_socket(socket), "--numeric", "--keys=STATUS,UID"], credential)
     metadata, _, payload = output.partition(b"\n\n")
     uid = re.search(rb"^UID:\s+(\d+)\s*$", metadata, re.MULTILINE)
     if uid is None:
         raise MungeError("unmunge gave no uid")
-    return Sealed(int(uid[1]), _unpacked(payload))
-
-
-def _unpacked(payload: bytes) -> Any:
     unpacker = zlib.decompressobj()
     try:
-        content = unpacker.decompress(payload, MAX_VALUE)
-        if unpacker.unconsumed_tail:
-            raise MungeError(f"the credential holds more than {MAX_VALUE} bytes")
+        content = unpacker.decompress(payload, most)
+    except zlib.error:
+        raise MungeError(NOT_OURS) from None
+    if unpacker.unconsumed_tail:
+        raise MungeError(f"the credential holds more than {most} bytes")
+    return int(uid[1]), content
+
+
+def parsed(content: bytes) -> Any:
+    """The value in an opened credential. Raises :class:`MungeError`."""
+    try:
         return json.loads(content)
-    except (zlib.error, ValueError):
-        raise MungeError("the credential holds nothing of slurmcast's; are both of the same version?") from None
+    except (ValueError, RecursionError):
+        raise MungeError(NOT_OURS) from None
 
 
 def _socket(path: str) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -17,7 +19,8 @@ import pytest
 from slurmcast import munge
 from slurmcast.client import Client, ClientError
 from slurmcast.config import load
-from slurmcast.daemon.doors import MAX_BODY, MAX_CONNECTIONS
+from slurmcast.daemon.doors import MAX_BODIES, MAX_BODY, MAX_CONNECTIONS, Held
+from slurmcast.daemon.requests import Refused
 from tests.unit.daemon_harness import ALICE, BOB, Daemon, daemon_in, record
 
 
@@ -30,7 +33,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 def connected(daemon: Daemon) -> socket.socket:
     client = socket.socket(socket.AF_UNIX)
     client.settimeout(20)
-    client.connect(str(daemon.config.paths.socket))
+    client.connect(str(daemon.folder / "run/slurmcastd.sock"))
     return client
 
 
@@ -78,10 +81,48 @@ def test_a_long_prediction_does_not_hold_up_others(daemon: Daemon) -> None:
 
 def test_more_than_a_request_may_hold_is_refused(daemon: Daemon) -> None:
     daemon.start()
-    with pytest.raises(ClientError, match="more than 16777216 bytes"):
+    with pytest.raises(ClientError, match="more than 8388608 bytes"):
         daemon.ask_as(ALICE, "POST", "/v1/predict", {"script": "x" * MAX_BODY})
     with pytest.raises(ClientError, match="script: must be"):  # the agent may send more
         daemon.ask("POST", "/v1/predict", {"padding": "x" * MAX_BODY})
+
+
+def test_what_users_send_at_a_time_is_bounded(daemon: Daemon) -> None:
+    """Nobody can fill the memory with requests that he doesn't finish: not even several users together."""
+    daemon.start()
+    head = b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % MAX_BODY
+    held = Held(MAX_BODY, MAX_BODIES)
+    with held.room(ALICE) as take, held.room(BOB) as take_bob:
+        take(MAX_BODY)
+        with pytest.raises(Refused, match="too much"), held.room(ALICE) as take_more:
+            take_more(1)
+        take_bob(MAX_BODY)
+        with held.room(3) as take_third, held.room(4) as take_fourth:
+            take_third(MAX_BODY)
+            with pytest.raises(Refused, match="too much"):
+                take_fourth(1)
+    with held.room(ALICE) as take:  # and all of it is given back
+        take(MAX_BODY)
+    sender = os.fork()
+    if sender == 0:
+        os.setresuid(ALICE, ALICE, ALICE)
+        hers = [connected(daemon) for _ in range(3)]
+        for client in hers:
+            client.sendall(head)
+            with contextlib.suppress(OSError):
+                client.sendall(b"x" * (MAX_BODY // 2 + 1))
+        answered, _, _ = select.select(hers, [], [], 20)
+        os._exit(0 if answered and answered[0].recv(12) == b"HTTP/1.1 503" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(sender, 0)[1]) == 0
+    assert daemon.ask_as(ALICE, "GET", "/v1/health")["status"] == "ok"
+
+
+def test_json_that_is_nested_deep(daemon: Daemon) -> None:
+    daemon.start()
+    client = connected(daemon)
+    client.sendall(b"POST /v1/predict HTTP/1.0\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100_000)
+    assert client.recv(12) == b"HTTP/1.0 400"
+    assert "Traceback" not in daemon.log
 
 
 def test_a_body_that_is_no_json(daemon: Daemon) -> None:

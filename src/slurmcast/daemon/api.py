@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -26,6 +27,8 @@ from slurmcast.store.store import Store
 
 MAX_PREDICTIONS = 8
 """Scripts that may wait for ``predict`` at a time; it has a thread of its own, so submitted jobs never wait for it."""
+MAX_OF_ONE_USER = 4
+"""How many of them may be one user's."""
 
 Handler = Callable[..., Awaitable[Answer]]
 
@@ -37,7 +40,8 @@ class Api:
         self._config, self._desk, self._estimator = config, desk, estimator
         self._intake, self._news = intake, news
         self._agent = AgentApi(config, desk, estimator, intake, news)
-        self._predicting, self._predictions = ThreadPoolExecutor(1, "predict"), 0
+        self._predicting = ThreadPoolExecutor(1, "predict")
+        self._predictions: Counter[int] = Counter()
         self._routes: list[tuple[str, re.Pattern[str], Handler]] = [
             (method, re.compile(pattern, re.ASCII), handler)
             for method, pattern, handler in (
@@ -99,13 +103,14 @@ class Api:
             argv=tuple(str(word) for word in ask.field("argv", list, [])),
             environment={name: str(environment[name]) for name in ENVIRONMENT if name in environment},
         )
-        if self._predictions >= MAX_PREDICTIONS:
+        uid = ask.caller.uid
+        if self._predictions.total() >= MAX_PREDICTIONS or self._predictions[uid] >= MAX_OF_ONE_USER:
             raise Refused(503, "too many scripts are waiting for predict; try again in a few seconds")
-        self._predictions += 1
+        self._predictions[uid] += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._predicting, self._prediction, submission)
         finally:
-            self._predictions -= 1
+            self._predictions[uid] -= 1
 
     def _prediction(self, submission: Submission) -> Answer:
         work = self._estimator.read(submission)

@@ -11,8 +11,10 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Hashable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,12 @@ from slurmcast.store.store import StoreError
 
 log = logging.getLogger("slurmcast.doors")
 
-MAX_BODY = 16 * 1024 * 1024
+MAX_BODY = 8 * 1024 * 1024
+"""Twice Slurm's longest script; also what all requests of one user may hold at a time."""
+MAX_BODIES = 3 * MAX_BODY
+"""Bytes of requests in memory at a time, the agent's apart. As objects they may take thirty times more."""
+MAX_CREDENTIAL = 2 * 1024 * 1024
+"""munged makes none of more than 1 MiB, before base64."""
 MAX_AGENT_BODY = 256 * 1024 * 1024
 """The agent sends all pending jobs at once, about 1.5 KB each."""
 BODY_S = 30.0
@@ -39,6 +46,33 @@ DOOR_S = 60.0
 BACKLOG = 512
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Held:
+    """How much memory requests take, by whose they are, from the first byte of each until it is answered."""
+
+    def __init__(self, each: int, total: int) -> None:
+        self._each, self._total = each, total
+        self._held: Counter[Hashable] = Counter()
+
+    @contextmanager
+    def room(self, who: Hashable) -> Iterator[Callable[[int], None]]:
+        """A function that takes so many bytes more for the request, or raises :class:`Refused`."""
+        mine = 0
+
+        def take(size: int) -> None:
+            nonlocal mine
+            if self._held[who] + size > self._each or self._held.total() + size > self._total:
+                raise Refused(503, "too much is being sent at a time; try again in a few seconds")
+            self._held[who] += size
+            mine += size
+
+        try:
+            yield take
+        finally:
+            self._held[who] -= mine
+            if not self._held[who]:
+                del self._held[who]
 
 
 class Door:
@@ -93,7 +127,7 @@ class Door:
         await self._runner.cleanup()
 
 
-async def unix_door(path: Path, agent_body: Callable[[Caller], bool], api: Api) -> Door:
+async def unix_door(path: Path, agent_body: Callable[[Caller], bool], api: Api, held: Held) -> Door:
     """The unix socket: open to everybody, rights by peer credentials. The state folder's lock must be held.
 
     Raises OSError.
@@ -112,10 +146,15 @@ async def unix_door(path: Path, agent_body: Callable[[Caller], bool], api: Api) 
 
     async def local(request: web.Request) -> web.Response:
         caller = Caller(_peer_uid(request.get_extra_info("socket")))
-        content = await _body(request, MAX_AGENT_BODY if agent_body(caller) else MAX_BODY)
+        if agent_body(caller):
+            return await answer(request, caller, await _body(request, MAX_AGENT_BODY))
+        with held.room(caller.uid) as take:
+            return await answer(request, caller, await _body(request, MAX_BODY, take))
+
+    async def answer(request: web.Request, caller: Caller, content: bytes) -> web.Response:
         try:
             body = json.loads(content) if content else None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Refused(400, f"the body is no JSON: {error}") from None
         return web.json_response(await api.dispatch(caller, request.method, request.path_qs, body))
 
@@ -126,7 +165,7 @@ async def unix_door(path: Path, agent_body: Callable[[Caller], bool], api: Api) 
     return Door(listening, await _runner(routes), _peer_uid)
 
 
-async def munge_door(address: str, munge_socket: str, api: Api) -> Door:
+async def munge_door(address: str, munge_socket: str, api: Api, held: Held) -> Door:
     """The TCP door for login nodes: munge credentials only. Raises OSError."""
     host, _, port = address.rpartition(":")
     if not port.isdigit() or int(port) > 65535:
@@ -142,19 +181,23 @@ async def munge_door(address: str, munge_socket: str, api: Api) -> Door:
     # munge and unmunge block; a munged that hangs must not take the threads of others.
     munging = ThreadPoolExecutor(4, "munge")
 
+    unproved = Held(4 * MAX_CREDENTIAL, 16 * MAX_CREDENTIAL)  # by host: nobody has proved who he is yet
+
     async def remote(request: web.Request) -> web.Response:
-        loop, content = asyncio.get_running_loop(), await _body(request, MAX_BODY)
-        try:
-            asked = await loop.run_in_executor(munging, munge.unseal, content, munge_socket)
-        except munge.MungeError as error:
-            raise Refused(401, f"the munge credential isn't accepted: {error}") from None
-        try:
-            method, path, body = str(asked.value["method"]), str(asked.value["path"]), asked.value.get("body")
-        except (KeyError, TypeError, AttributeError):
-            raise Refused(400, "the credential holds no request; is the client of another version?") from None
-        status, answer = await _outcome(api.dispatch(Caller(asked.uid), method, path, body))
+        loop = asyncio.get_running_loop()
+        with unproved.room(request.remote) as take:
+            credential = await _body(request, MAX_CREDENTIAL, take)
+            try:
+                unpack = partial(munge.unpacked, credential, munge_socket, MAX_BODY)
+                uid, content = await loop.run_in_executor(munging, unpack)
+            except munge.MungeError as error:
+                raise Refused(401, f"the munge credential isn't accepted: {error}") from None
+        with held.room(uid) as take:
+            take(len(content))
+            method, path, body = _asked(content)
+            status, answer = await _outcome(api.dispatch(Caller(uid), method, path, body))
         # Only the user who asked can open the answer.
-        seal = partial(munge.seal, {"status": status, "body": answer}, munge_socket, asked.uid)
+        seal = partial(munge.seal, {"status": status, "body": answer}, munge_socket, uid)
         try:
             return web.Response(body=await loop.run_in_executor(munging, seal))
         except munge.MungeError as error:
@@ -162,6 +205,17 @@ async def munge_door(address: str, munge_socket: str, api: Api) -> Door:
 
     runner = await _runner([web.post("/v1/munge", _answered(remote))])
     return Door(listening, runner, lambda connection: connection.getpeername()[0], DOOR_S)
+
+
+def _asked(content: bytes) -> tuple[str, str, Any]:
+    """Method, path and body out of an opened credential."""
+    try:
+        value = munge.parsed(content)
+        return str(value["method"]), str(value["path"]), value.get("body")
+    except munge.MungeError as error:
+        raise Refused(400, str(error)) from None
+    except (KeyError, TypeError, AttributeError):
+        raise Refused(400, "the credential holds no request; is the client of another version?") from None
 
 
 def _peer_uid(connection: socket.socket) -> int:
@@ -178,7 +232,8 @@ async def _runner(routes: list[web.RouteDef]) -> web.AppRunner:
     return runner
 
 
-async def _body(request: web.Request, most: int) -> bytes:
+async def _body(request: web.Request, most: int, take: Callable[[int], None] = lambda _: None) -> bytes:
+    """The request's body; ``take`` is told of each part."""
     parts, size = [], 0
     try:
         async with asyncio.timeout(BODY_S):
@@ -187,6 +242,7 @@ async def _body(request: web.Request, most: int) -> bytes:
                 size += len(part)
                 if size > most:
                     raise Refused(413, f"the request has more than {most} bytes; send less at a time")
+                take(len(part))
     except TimeoutError:
         raise Refused(408, f"the request didn't come within {BODY_S:g} s") from None
     return b"".join(parts)

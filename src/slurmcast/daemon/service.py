@@ -19,7 +19,7 @@ from pathlib import Path
 from slurmcast.config import Config
 from slurmcast.daemon.api import Api
 from slurmcast.daemon.desk import Desk
-from slurmcast.daemon.doors import munge_door, unix_door
+from slurmcast.daemon.doors import MAX_BODIES, MAX_BODY, Held, munge_door, unix_door
 from slurmcast.daemon.estimator import Estimator
 from slurmcast.daemon.intake import Intake
 from slurmcast.daemon.news import News
@@ -72,9 +72,10 @@ async def _serve(config: Config, desk: Desk) -> None:
     news = News()
     intake = Intake(config, desk, estimator, news.bump)
     api = Api(config, desk, estimator, intake, news)
-    doors = [await unix_door(config.paths.socket, lambda caller: caller.is_agent(config.daemon), api)]
+    held = Held(MAX_BODY, MAX_BODIES)
+    doors = [await unix_door(config.paths.socket, lambda caller: caller.is_agent(config.daemon), api, held)]
     if config.daemon.listen:
-        doors.append(await munge_door(config.daemon.listen, config.daemon.munge_socket, api))
+        doors.append(await munge_door(config.daemon.listen, config.daemon.munge_socket, api, held))
     parts = [door.serve() for door in doors]
     parts += [intake.watch(), intake.estimate(), _follow_model(estimator, news), _expire(config, desk)]
     tasks = [asyncio.create_task(part) for part in parts]
