@@ -40,16 +40,24 @@ class _Unanswered(Exception):
     """A program gave no answer; the message says which and why."""
 
 
-@cache
 def _output(*command: str) -> str:
+    """What a program says. One that gave no answer isn't asked, nor waited for, again."""
+    answer = _answer(*command)
+    if isinstance(answer, _Unanswered):
+        raise answer
+    return answer
+
+
+@cache
+def _answer(*command: str) -> str | _Unanswered:
     if shutil.which(command[0]) is None:
-        raise _Unanswered(f"{command[0]} is not on the PATH")
+        return _Unanswered(f"{command[0]} is not on the PATH")
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=15, check=False)
     except subprocess.TimeoutExpired:
-        raise _Unanswered(f"{' '.join(command)} gave no answer within 15 s") from None
+        return _Unanswered(f"{' '.join(command)} gave no answer within 15 s")
     if done.returncode != 0:
-        raise _Unanswered(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
+        return _Unanswered(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
 
 
@@ -64,16 +72,18 @@ def check_slurmctld(_: Config) -> Check:
 
 
 def check_pyslurm(_: Config) -> Check:
+    release = _slurm_setting("SLURM_VERSION")  # first: without slurmctld pyslurm waits for minutes
     # In a process of its own: importing pyslurm without a usable slurm.conf ends the process that does it.
     code = "import pyslurm; pyslurm.Partitions.load(); print(pyslurm.__version__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        raise _Unanswered("pyslurm gave no answer within 60 s") from None
     remedy = "install the pyslurm built for this Slurm release; see docs/installation.md"
     if done.returncode != 0:
         lines = (done.stderr.strip() or f"the process ended with {done.returncode}").splitlines()
         return Check("pyslurm", False, lines[-1], remedy)
-    return Check(
-        "pyslurm", True, f"{done.stdout.strip()} loads partitions from Slurm {_slurm_setting('SLURM_VERSION')}"
-    )
+    return Check("pyslurm", True, f"{done.stdout.strip()} loads partitions from Slurm {release}")
 
 
 def check_hook(_: Config) -> Check:
@@ -87,7 +97,16 @@ def check_hook(_: Config) -> Check:
         return Check("hook", False, f"{script}: {error.strerror}", remedy)
     if "slurmcast" not in text:
         return Check("hook", False, f"{script} doesn't load slurmcast.lua", remedy)
-    return Check("hook", True, f"{script} loads slurmcast.lua")
+    named = re.search(r"""["']([^"'\n]*slurmcast\.lua)["']""", text)
+    fragment = Path(named[1]) if named else SLURM_CONF_DIR / "slurmcast.lua"
+    if not fragment.is_file():
+        return Check("hook", False, f"{fragment}, which {script} loads, is missing", remedy)
+    luac = next((path for name in ("luac", "luac5.4", "luac5.3", "luac5.1") if (path := shutil.which(name))), None)
+    for file in (script, fragment) if luac else ():
+        done = subprocess.run([str(luac), "-p", str(file)], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            return Check("hook", False, done.stderr.strip(), "install the file again; see docs/hook.md")
+    return Check("hook", True, f"{script} loads {fragment}")
 
 
 def check_priority(_: Config) -> Check:
@@ -107,6 +126,7 @@ def check_tres(_: Config) -> Check:
 
 def check_partitions(config: Config) -> Check:
     remedy = "list the GPU partitions as [[partition]] in the configuration, spelled as in slurm.conf"
+    _slurm_setting("SLURM_VERSION")  # where slurmctld is away, sinfo would wait as long again
     known = set(_output("sinfo", "-h", "-o", "%R").split())
     ours = [part.name for part in config.partition]
     missing = [name for name in ours if name not in known]
@@ -153,8 +173,10 @@ def check_lease(config: Config) -> Check:
     try:
         mode, until, grace = config.paths.lease.read_text().split()
         left = int(until) - time.time()
-    except (OSError, ValueError) as error:
-        return Check("lease", False, f"{config.paths.lease}: {error}", remedy)
+    except OSError as error:
+        return Check("lease", False, f"{config.paths.lease}: {error.strerror}", remedy)
+    except ValueError:
+        return Check("lease", False, f"{config.paths.lease} is no lease", remedy)
     if left < 0:
         return Check("lease", False, f"ran out {-left:.0f} s ago", remedy)
     return Check("lease", True, f"mode {mode}, grace {grace} s, good for {left:.0f} s")
@@ -204,7 +226,7 @@ CHECKS: tuple[Callable[[Config], Check], ...] = (
 
 def examine(config: Config) -> list[Check]:
     """All checks, in the order in which a fault in one explains the next."""
-    _output.cache_clear()
+    _answer.cache_clear()
     found = []
     for check in CHECKS:
         try:

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.conftest import Services, run
+from tests.lab.conftest import Services, Slurm, eventually, run
 
 pytestmark = pytest.mark.lab
+
+FRAGMENT = Path("/etc/slurm/slurmcast.lua")
 
 
 def failing(*options: str) -> dict[str, str]:
@@ -58,6 +60,10 @@ def forget_hook(_: Services) -> None:
     path.write_text("-- nothing\n")
 
 
+def forget_fragment(_: Services) -> None:
+    FRAGMENT.rename(f"{FRAGMENT}.aside")
+
+
 @pytest.mark.parametrize(
     ("fault", "names", "words"),
     [
@@ -67,6 +73,7 @@ def forget_hook(_: Services) -> None:
         (demote, {"operator"}, "adminlevel=operator"),
         (other_partition, {"partitions"}, "[[partition]]"),
         (forget_hook, {"hook"}, "docs/hook.md"),
+        (forget_fragment, {"hook"}, "docs/hook.md"),
     ],
 )
 def test_tells_each_fault(services: Services, fault: Callable[[Services], None], names: set[str], words: str) -> None:
@@ -80,6 +87,8 @@ def test_tells_each_fault(services: Services, fault: Callable[[Services], None],
         aside = Path("/etc/slurm/job_submit.aside")
         if aside.exists():
             aside.rename("/etc/slurm/job_submit.lua")
+        if not FRAGMENT.exists():
+            Path(f"{FRAGMENT}.aside").rename(FRAGMENT)
     assert set(found) - {"model"} == names
     assert any(words in remedy for name, remedy in found.items() if name in names)
 
@@ -96,3 +105,16 @@ def test_without_slurm_it_says_so(services: Services) -> None:
     )
     slurmctld = next(check for check in json.loads(done.stdout) if check["name"] == "slurmctld")
     assert not slurmctld["ok"] and "scontrol" in slurmctld["detail"]
+
+
+def test_with_a_dead_slurmctld_it_ends_and_says_so(slurm: Slurm, services: Services) -> None:
+    services.start()
+    run("scontrol", "shutdown", "slurmctld")
+    try:
+        done = subprocess.run(["slurmcast", "doctor", "--json"], capture_output=True, check=False, timeout=45)
+    finally:
+        run("slurmctld", user="slurm")
+        eventually(lambda: "UP" in run("scontrol", "ping", check=False), "slurmctld is back")
+    failed = {check["name"] for check in json.loads(done.stdout) if not check["ok"]}
+    assert {"slurmctld", "pyslurm", "hook", "partitions"} <= failed
+    assert not {"daemon", "encoder"} & failed
