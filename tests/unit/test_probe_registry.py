@@ -86,6 +86,8 @@ def test_damaged_tensors_are_refused(registry: Registry) -> None:
     ("change", "message"),
     [
         (lambda text: "{", "model.json: Expecting"),
+        (lambda text: "[]", "model.json: holds no object"),
+        (lambda text: text.replace('"near/time": {', '"none": [], "near/time": {'), "AttributeError"),
         (lambda text: text.replace('"format": 1', '"format": 99'), "format is 99, this version reads 1"),
         (lambda text: text.replace('"territory"', '"teritory"'), "KeyError: 'territory'"),
     ],

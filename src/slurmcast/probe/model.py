@@ -133,6 +133,8 @@ def read(folder: Path) -> Model:
         raise ModelError(f"{error.filename}: {error.strerror}: {remedy}") from None
     except ValueError as error:
         raise ModelError(f"{path}: {error}: {remedy}") from None
+    if not isinstance(table, dict):
+        raise ModelError(f"{path}: holds no object: {remedy}")
     if table.get("format") != FORMAT:
         raise ModelError(f"{path}: format is {table.get('format')!r}, this version reads {FORMAT}: {remedy}")
     found = hashlib.sha256(data).hexdigest()
@@ -140,7 +142,7 @@ def read(folder: Path) -> Model:
         raise ModelError(f"{folder / TENSORS_FILE}: sha256 is {found}, {SETTINGS_FILE} says otherwise: {remedy}")
     try:
         return _model(table, load(data), folder.name)
-    except (KeyError, TypeError, ValueError, SafetensorError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise ModelError(f"{path}: {type(error).__name__}: {error}: {remedy}") from None
 
 
