@@ -20,6 +20,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
+class JobId(click.IntRange):
+    """A job's number; of an array's task (``7_1``) the array's, under which slurmcast knows it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number: Any = str(value).partition("_")[0]
+        return super().convert(number, param, ctx)
+
+
 class Failure(click.ClickException):
     """Something could not be done (exit 1); wrong usage is click's own exit 2."""
 
@@ -35,13 +43,20 @@ def guarded(command: F) -> F:
             return command(*args, **kwargs)
         except (ClientError, config.ConfigError) as error:
             raise Failure(str(error)) from None
+        except PermissionError as error:
+            raise Failure(f"{error.filename}: {error.strerror}; run as root or as the user that owns it") from None
 
     return inner  # type: ignore[return-value]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
-@click.option("--config", "config_path", type=click.Path(path_type=Path), help="Configuration file.")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help=f"Configuration file; default: $SLURMCAST_CONFIG, else {config.DEFAULT_PATH}.",
+)
 @click.pass_context
 @guarded
 def main(context: click.Context, config_path: Path | None) -> None:
@@ -56,14 +71,19 @@ def emit(value: Any, as_json: bool, table: Callable[[Any], None]) -> None:
         table(value)
 
 
-@main.command(context_settings={"ignore_unknown_options": True})
+@main.command(
+    context_settings={"ignore_unknown_options": True}, short_help="Expected time and energy of a batch script."
+)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @as_json
 @click.pass_obj
 @guarded
 def predict(cfg: config.Config, file: Path, arguments: tuple[str, ...], as_json: bool) -> None:
-    """How long would FILE (a batch script, with its ARGUMENTS) run on each partition, and what would it use?"""
+    """How long would FILE (a batch script, with its ARGUMENTS) run on each partition, and what would it use?
+
+    Where an argument of FILE is spelled like an option of this command, put ``--`` before FILE.
+    """
     body = {
         # Latin-1 carries every byte through JSON; the daemon turns it back into the same bytes.
         "script": file.read_bytes().decode("latin-1"),
@@ -74,8 +94,8 @@ def predict(cfg: config.Config, file: Path, arguments: tuple[str, ...], as_json:
     emit(Client(cfg).request("POST", "/v1/predict", body), as_json, show.prediction)
 
 
-@main.command()
-@click.argument("job_id", type=click.IntRange(min=1))
+@main.command(short_help="Why a job waits, and where it will run.")
+@click.argument("job_id", type=JobId(min=1))
 @as_json
 @click.pass_obj
 @guarded
@@ -84,7 +104,7 @@ def explain(cfg: config.Config, job_id: int, as_json: bool) -> None:
     emit(Client(cfg).request("GET", f"/v1/explain/{job_id}"), as_json, show.explanation)
 
 
-@main.command()
+@main.command(short_help="The pending jobs in slurmcast's order.")
 @as_json
 @click.pass_obj
 @guarded
@@ -93,7 +113,7 @@ def queue(cfg: config.Config, as_json: bool) -> None:
     emit(Client(cfg).request("GET", "/v1/queue"), as_json, show.queue)
 
 
-@main.command()
+@main.command(short_help="Show or set the weight of energy.")
 @click.argument("value", type=click.FloatRange(min=0), required=False)
 @as_json
 @click.pass_obj
@@ -108,7 +128,7 @@ def kappa(cfg: config.Config, value: float | None, as_json: bool) -> None:
     emit(answer, as_json, show.kappa)
 
 
-@main.command()
+@main.command(short_help="Check the installation; say what to do.")
 @as_json
 @click.pass_obj
 @guarded
@@ -122,12 +142,15 @@ def doctor(cfg: config.Config, as_json: bool) -> None:
     sys.exit(0 if all(check.ok for check in checks) else 1)
 
 
-@main.command()
+@main.command(short_help="Give every pending job back what it had.")
 @as_json
 @click.pass_obj
 @guarded
 def release(cfg: config.Config, as_json: bool) -> None:
-    """Give every pending job back what it had before slurmcast touched it. Needs only the journal and scontrol."""
+    """Give every pending job back what it had before slurmcast touched it.
+
+    Stop the agent first, or it orders the queue again. Needs only the journal and scontrol.
+    """
     from slurmcast.agent.release import release as give_back
     from slurmcast.codec import to_json
 
@@ -148,7 +171,7 @@ def serve(cfg: config.Config) -> None:
 
 @main.command()
 @click.option("--once", is_flag=True, help="One cycle, then end.")
-@click.option("--dry-run", is_flag=True, help="Print the changes instead of making them.")
+@click.option("--dry-run", is_flag=True, help="One cycle that prints the changes instead of making them.")
 @click.pass_obj
 @guarded
 def agent(cfg: config.Config, once: bool, dry_run: bool) -> None:
@@ -158,13 +181,16 @@ def agent(cfg: config.Config, once: bool, dry_run: bool) -> None:
     sys.exit(run(cfg, once=once, dry_run=dry_run))
 
 
-@main.command()
-@click.option("--kind", help="The probe's kind; default: probe.kind of the configuration.")
+@main.command(short_help="Train a probe on the finished jobs.")
+@click.option("--kind", help="size+ratio, paper, log or log+numbers; default: probe.kind of the configuration.")
 @as_json
 @click.pass_obj
 @guarded
 def train(cfg: config.Config, kind: str | None, as_json: bool) -> None:
-    """Train a probe on the finished jobs in the store; the daemon takes it over at once."""
+    """Train a probe on the finished jobs in the store; the daemon takes it over at once.
+
+    To be run as the daemon's user: runuser -u slurmcast -- slurmcast train
+    """
     from slurmcast.train import TrainError, train_from_store
 
     try:

@@ -67,7 +67,7 @@ class DaemonConfig:
     listen: str = ""
     """``host:port`` of the munge-authenticated door for login nodes; empty: closed."""
     read_sources: bool = False
-    """Read the submitter's Python files from disk (design principle 13); off: only the script itself."""
+    """Read the submitter's Python files from disk; off: only the script itself."""
     keep_scripts: bool = False
     munge_socket: str = ""
     spool_expiry_s: int = 86400
@@ -131,8 +131,6 @@ class AgentConfig:
     allow_higher_billing: bool = False
     energy_dir: str = "/var/spool/slurmcast/energy"
     """Where the nodes' energy records lie (docs/agent.md)."""
-    no_grace_partitions: tuple[str, ...] = ()
-    no_grace_qos: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,7 +160,9 @@ def load(path: Path | None = None) -> Config:
             table = tomllib.load(file)
     except FileNotFoundError:
         if named:
-            raise ConfigError(f"{path}: no such file; create it or unset SLURMCAST_CONFIG") from None
+            raise ConfigError(
+                f"{path}: no such file; create it, or name another by --config or SLURMCAST_CONFIG"
+            ) from None
         return Config()
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from None

@@ -196,7 +196,7 @@ def eligible(
     now: float,
     allow_higher_billing: bool = False,
 ) -> Verdict:
-    """What may be done with the job on ``target`` (design principle 4).
+    """What may be done with the job on ``target``.
 
     ``managed``: all partitions that slurmcast manages. MOVE: the job may be put there; ORDER_ONLY: it may be ordered
     there, its own place, but no choice is to be made for it; LEAVE_ALONE: nothing may be done with it there.

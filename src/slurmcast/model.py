@@ -20,7 +20,7 @@ class Source(StrEnum):
 
 
 class May(StrEnum):
-    """What may be done with a job on a partition (design principle 4)."""
+    """What may be done with a job on a partition."""
 
     MOVE = "move"
     ORDER_ONLY = "order only"
@@ -213,7 +213,7 @@ class Reading:
     """What the script reader made of a submission."""
 
     key: str
-    """sha256 over script, sources, arguments, chosen environment and request (design principle 9)."""
+    """sha256 over script, sources, arguments, chosen environment and request."""
     text: str
     """What the encoder reads: the script and the sources that it launches."""
     numbers: dict[str, float]

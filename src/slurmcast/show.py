@@ -58,6 +58,10 @@ def _estimates(estimates: Sequence[Answer]) -> Table:
     return table
 
 
+def _numbers(numbers: Answer) -> str:
+    return "Read from script: " + ", ".join(f"{name} {value:g}" for name, value in sorted(numbers.items()))
+
+
 def prediction(answer: Answer) -> None:
     """The answer of ``predict``."""
     console = _console()
@@ -66,7 +70,7 @@ def prediction(answer: Answer) -> None:
         return
     console.print(_estimates(answer["estimates"]))
     if answer.get("numbers"):
-        console.print("Read from script: " + ", ".join(f"{k} {v:g}" for k, v in sorted(answer["numbers"].items())))
+        console.print(_numbers(answer["numbers"]), soft_wrap=True)
     for missing in answer.get("missing_sources", ()):
         console.print(f"Not read: {missing}")
 
@@ -75,13 +79,18 @@ def explanation(answer: Answer) -> None:
     """The answer of ``explain``."""
     console = _console()
     console.print(f"[bold]Job {answer['job_id']}[/bold]  {answer['reason']}")
-    console.print(_estimates(answer["estimates"]))
+    if answer["estimates"]:
+        console.print(_estimates(answer["estimates"]))
+    if answer.get("numbers"):
+        console.print(_numbers(answer["numbers"]), soft_wrap=True)
     verdicts = _table("What may be done", "partition", "may", "why")
     for v in answer["eligibility"]:
         verdicts.add_row(v["partition"], v["may"], v["reason"])
     if answer["eligibility"]:
         console.print(verdicts)
-    values = _table("Values v = 1/(a t) - kappa e, higher goes first", "partition", "a", "t", "e", "kappa", "v")
+    values = _table(
+        "Values v = 1/(a t) - kappa e, higher goes first", "partition", "a: GPUs", "t: time", "e: energy", "kappa", "v"
+    )
     for v in answer["values"]:
         energy = "unknown" if v["e_kwh"] is None else f"{v['e_kwh']:.3g} kWh"
         values.add_row(v["partition"], str(v["a"]), duration(v["t_s"]), energy, f"{v['kappa']:.3g}", f"{v['v']:.4g}")
@@ -91,22 +100,31 @@ def explanation(answer: Answer) -> None:
     if decision:
         how = "priority" if decision.get("priority") is not None else "site factor"
         number = decision.get("priority") if how == "priority" else decision.get("site_factor")
-        rank = f", rank {answer['rank']}" if answer.get("rank") is not None else ""
+        place = answer.get("rank")
+        rank = "" if place is None else f", rank {place} ({place} job{'' if place == 1 else 's'} before it there)"
         factor = f", {how} {number}" if number is not None else ""
-        console.print(f"Decision at {moment(decision['at'])}: {decision['partition']}{rank}{factor}")
+        console.print(f"Decision at {moment(decision['at'])}: {decision['partition']}{rank}{factor}", soft_wrap=True)
 
 
 def queue(answer: Answer) -> None:
     """The answer of ``queue``."""
     table = _table(
-        "Pending jobs in slurmcast's order", "job", "user", "name", "partition", "rank", "time", "energy", "reason"
+        "Pending jobs in slurmcast's order (rank: jobs before it; median time and energy)",
+        "job",
+        "user",
+        "name",
+        "partition",
+        "rank",
+        "time",
+        "energy",
+        "reason",
     )
     for job in answer["jobs"]:
         partition = job.get("partition") or ""
         mine = next((e for e in job["estimates"] if e["partition"] == partition), None)
         rank = "" if job.get("rank") is None else str(job["rank"])
-        time = _time(mine["time_s"]) if mine else "unknown"
-        energy = _energy(mine["energy_kwh"]) if mine else "unknown"
+        time_s, kwh = (mine["time_s"], mine["energy_kwh"]) if mine else (None, None)
+        time, energy = duration(time_s and time_s["p50"]), f"{kwh['p50']:.3g} kWh" if kwh else "unknown"
         row = (str(job["job_id"]), job["user"], job["name"], partition, rank, time, energy, job.get("reason") or "")
         table.add_row(*row)
     _console().print(table if answer["jobs"] else "No pending GPU jobs of yours.")

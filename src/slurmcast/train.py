@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 from typing import Any, get_args, get_type_hints
 
@@ -35,6 +36,8 @@ def train_from_store(config: Config, kind: str | None = None) -> dict[str, Any]:
         registry.promote(version)
     except (EncoderError, StoreError, TrainingError) as error:
         raise TrainError(str(error)) from None
+    except sqlite3.Error as error:
+        raise TrainError(f"{config.paths.state_dir}: {error}; run as the user of slurmcastd") from None
     except OSError as error:
         raise TrainError(f"{error.filename}: {error.strerror}; run as the user of slurmcastd") from None
     return {"model": version, "kind": probe.kind, "examples": len(examples), "figures": dict(result.figures)}

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from slurmcast import show
-from slurmcast.cli import main
+from slurmcast.cli import JobId, main
 
 ESTIMATE = {
     "partition": "a100",
@@ -43,6 +43,8 @@ def invoke(tmp_path: Path, *arguments: str, config: str = "") -> Result:
     [
         (["explain", "abc"], 2, "not a valid integer"),
         (["explain", "0"], 2, "0"),
+        (["explain", "7_x"], 1, "start it"),
+        (["explain", "_7"], 2, "not a valid integer"),
         (["explain"], 2, "Missing argument"),
         (["kappa", "--", "-1"], 2, "-1"),
         (["predict", "/nonexistent.sh"], 2, "does not exist"),
@@ -56,6 +58,19 @@ def test_exit_status_and_what_to_do(tmp_path: Path, arguments: list[str], status
     result = invoke(tmp_path, *arguments)
     assert result.exit_code == status, result.output
     assert words in result.output
+
+
+def test_a_task_of_an_array_is_the_array() -> None:
+    assert [JobId(min=1).convert(word, None, None) for word in ("7", "7_1", "7_[2-5]")] == [7, 7, 7]
+
+
+def test_a_file_that_may_not_be_read_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("slurmcast.agent.release.release", refuse)
+    result = invoke(tmp_path, "release")
+    assert result.exit_code == 1 and "journal.jsonl: Permission denied; run as root" in result.output
 
 
 def test_a_bad_configuration_is_one_line(tmp_path: Path) -> None:

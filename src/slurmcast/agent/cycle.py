@@ -121,7 +121,7 @@ class Agent:
         return moved or before.taken_over
 
     def _read_back(self, jobs: Iterable[Job]) -> None:
-        """Hand over scripts that the hook didn't (design principle 8), some per cycle.
+        """Hand over scripts that the hook didn't, some per cycle.
 
         A script that can't be dealt with is its own job's trouble: the cycle goes on for the others.
         """

@@ -221,7 +221,7 @@ def _reason(row: _Row) -> str:
         return f"{row.target} has the best value for it, and it {where}."
     if row.fits_now:
         return f"It fits on {row.target} now; the partition of better value has no room."
-    return f"It stays on {row.target}; another partition is hardly better."
+    return f"It waits on {row.target}; another partition is hardly better."
 
 
 def _decision(row: _Row, now: float, config: AgentConfig, changed: bool) -> Decision:

@@ -9,7 +9,7 @@ from slurmcast.daemon.requests import Answer
 from slurmcast.model import Job
 from slurmcast.store.store import Known, Store, Stored
 
-UNDECIDED = "slurmcast has not decided about this job yet."
+UNDECIDED = "slurmcast has not decided about this job: it is new, or it started before it was seen waiting."
 
 
 def explanation(store: Store, known: Known) -> Answer:
