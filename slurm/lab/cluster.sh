@@ -110,6 +110,7 @@ up() {
   mkdir -p /run/munge /run/mysqld /run/slurm /var/lib/slurm/ctld
   write_conf
   bash "$LAB_DIR/slurmcast.sh" install
+  chmod a+rx /home/alice /home/bob # so that read_sources has something to read
   chown munge: /run/munge
   chown mysql: /run/mysqld
   chown -R slurm: /run/slurm /var/lib/slurm /var/spool/slurmd $LOG
