@@ -6,7 +6,7 @@ import json
 import math
 import random
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,23 +76,16 @@ def standin_table(works: dict[str, Work]) -> str:
     return json.dumps(works)
 
 
-def invocation(work: Work, amount: float, batch: float | None) -> tuple[tuple[str, ...], dict[str, str]]:
+def invocation(work: Work, amount: float) -> tuple[tuple[str, ...], dict[str, str]]:
     """Arguments and environment that ask for that much work."""
-    arguments: list[str] = []
-    environment: dict[str, str] = {}
-    for name, value in ((work["argument"], amount), (work.get("batch_argument"), batch)):
-        if name is None or value is None or name == "constant":
-            continue
-        text = f"{value:.10g}"
-        if name.startswith("env:"):
-            environment[name[4:]] = text
-        elif name.startswith("position:"):
-            arguments.append(text)
-        elif name.startswith("hydra:"):
-            arguments.append(f"{name[6:]}={text}")
-        else:
-            arguments += [name, text]
-    return tuple(arguments), environment
+    name, text = work["argument"], f"{amount:.10g}"
+    if name.startswith("env:"):
+        return (), {name[4:]: text}
+    if name.startswith("hydra:"):
+        return (f"{name[6:]}={text}",), {}
+    if name.startswith("position:"):
+        return (text,), {}
+    return (name, text), {}
 
 
 def seconds(work: Work, job: DemoJob, gpu_type: str) -> float:
@@ -108,8 +101,8 @@ def energy_kwh(work: Work, job: DemoJob, gpu_type: str) -> float:
     return seconds(work, job, gpu_type) * float(work["gpus"]) * float(work["power_w_" + gpu_type]) / 3.6e6
 
 
-def _job(work: Work, amount: float, batch: float | None, at_s: float, user: str, slack: float) -> DemoJob:
-    arguments, environment = invocation(work, amount, batch)
+def _job(work: Work, amount: float, at_s: float, user: str, slack: float) -> DemoJob:
+    arguments, environment = invocation(work, amount)
     draft = DemoJob(work["name"], user, at_s, arguments, environment, 1)
     limit = math.ceil(seconds(work, draft, DEFAULT) * slack / 60)
     return DemoJob(work["name"], user, at_s, arguments, environment, max(limit, 2))
@@ -127,10 +120,9 @@ def history(works: dict[str, Work], seed: int) -> list[DemoJob]:
     for name in sorted(set(works) - unseen(works)):
         work = works[name]
         for amount in _spread(work["amounts"][::2], HISTORY_AMOUNTS):
-            batch = rng.choice(work["batch_sizes"]) if "batch_sizes" in work else None
-            job = _job(work, amount, batch, 0.0, rng.choice(USERS), 6.0)
+            job = _job(work, amount, 0.0, rng.choice(USERS), 6.0)
             if seconds(work, job, DEFAULT) <= MAX_HISTORY_S:
-                jobs += [DemoJob(**{**job.__dict__, "partition": partition}) for partition in PARTITIONS]
+                jobs += [replace(job, partition=partition) for partition in PARTITIONS]
     rng.shuffle(jobs)
     return jobs
 
@@ -150,14 +142,13 @@ def new_jobs(works: dict[str, Work], seed: int, count: int, gpus: int, load: flo
     while len(drawn) < count:
         work = works[rng.choice(sorted(works))]
         amount = rng.choice(work["amounts"][1::2] or work["amounts"])
-        batch = rng.choice(work["batch_sizes"]) if "batch_sizes" in work else None
-        job = _job(work, amount, batch, 0.0, rng.choice(USERS), rng.uniform(1.05, 6.0))
+        job = _job(work, amount, 0.0, rng.choice(USERS), rng.uniform(1.05, 6.0))
         if seconds(work, job, DEFAULT) <= MAX_NEW_S:
             drawn.append(job)
     mean = [sum(seconds(works[j.work], j, p) for p in PARTITIONS) / 2 * works[j.work]["gpus"] for j in drawn]
     span = sum(mean) / gpus / load
     moments = sorted(rng.uniform(0, span) for _ in drawn)
-    return [DemoJob(**{**job.__dict__, "at_s": at}) for job, at in zip(drawn, moments, strict=True)]
+    return [replace(job, at_s=at) for job, at in zip(drawn, moments, strict=True)]
 
 
 def bound_kwh(works: dict[str, Work], jobs: list[DemoJob]) -> float:

@@ -46,9 +46,6 @@ def _given(name, argv, environ, default):
 def seconds_of(work, gpu_type, argv, environ):
     """Seconds that the whole job takes on its GPUs of that type, without noise."""
     per_unit = work["seconds_per_unit_" + gpu_type]
-    if "batch_argument" in work:
-        batch = _given(work["batch_argument"], argv, environ, work["batch_default"])
-        per_unit *= (batch / work["batch_default"]) ** -work["batch_exponent"]
     return work["startup_s"] + amount_of(work, argv, environ) * per_unit
 
 

@@ -93,7 +93,7 @@ def recorders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_amount_asked_for_reaches_the_program(name: str, recorders: Path, tmp_path: Path) -> None:
     work = WORKS[name]
     for amount in work["amounts"]:
-        arguments, environment = workload.invocation(work, amount, None)
+        arguments, environment = workload.invocation(work, amount)
         seen = tmp_path / f"{amount}"
         environ = {**environment, "SEEN": str(seen), "SLURM_SUBMIT_DIR": str(JOBS / name), "HOME": str(tmp_path)}
         subprocess.run(
@@ -131,7 +131,7 @@ def test_jobs_take_minutes(name: str) -> None:
 
 def as_the_program_sees(work: workload.Work, amount: float) -> tuple[tuple[str, ...], dict[str, str]]:
     """Arguments and environment of the program that the script starts, where the two differ."""
-    return workload.invocation({**work, "argument": work.get("seen", work["argument"])}, amount, None)
+    return workload.invocation({**work, "argument": work.get("seen", work["argument"])}, amount)
 
 
 def test_powers_lie_between_idle_and_limit() -> None:
