@@ -33,5 +33,9 @@ bench: $(BENCHES) ## all benchmarks; each alone as make bench-NAME; the last lin
 $(BENCHES): bench-%: setup
 	@LAB_QUIET=1 $(LAB) $(BIN)/python benchmarks/$*.py
 
+.PHONY: corpus
+corpus: setup ## measure the training programs of benchmarks/corpus; goes on where it was stopped
+	@$(BIN)/python -m benchmarks.corpus.measure
+
 clean: ## remove .venv (the cache outside the tree stays)
 	rm -rf .venv

@@ -1,0 +1,236 @@
+"""Measure the corpus: how long each program takes with each setting on each partition, alone on the machine.
+
+``python -m benchmarks.corpus.measure`` goes on where it was stopped; what is in ``measured.csv`` and hasn't changed
+isn't measured again. A run in which others used the CPUs is thrown away and repeated, so that a machine's quiet moments
+can be used; where ``CORPUS_LOCK`` names a file, each run holds an exclusive lock on it. The last line is JSON.
+
+``--check [PROGRAM...]`` runs the smallest and the largest setting once, on one CPU, and records nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib.metadata
+import json
+import os
+import platform
+import random
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .run import Failed, Reading, exclusive, run_once
+from .table import (
+    HERE,
+    MEASURED,
+    PARTITIONS,
+    Run,
+    Work,
+    accepted,
+    closest,
+    difference,
+    programs,
+    read_runs,
+    times_of,
+    works,
+)
+
+MIN_RUNS, MAX_RUNS = 2, 5
+MAX_FOREIGN = 0.04
+"""Share of one CPU that others may use during a run."""
+TRIES = 20
+"""How often a disturbed run is tried again before its work is left for the next time."""
+PAUSE_S = 3.0
+BLOCK = 24
+"""Works that are measured in turn, so that a work's runs lie minutes apart and drift shows up as disagreement."""
+COLUMNS = ("program", "setting", "partition", "run", "time_s", "cpu_s", "foreign_share", "accepted", "at", "digest")
+PACKAGES = ("torch", "numpy", "scikit-learn")
+
+
+def blocks(pending: Sequence[Work], seed: int) -> list[list[Work]]:
+    """The works in random order, in blocks."""
+    order = list(pending)
+    random.Random(seed).shuffle(order)
+    return [order[start : start + BLOCK] for start in range(0, len(order), BLOCK)]
+
+
+def finished(times: Sequence[float]) -> bool:
+    """Whether a work needs no further run: two agree, or it had as many as it may."""
+    return len(times) >= MAX_RUNS or (len(times) >= MIN_RUNS and accepted(times))
+
+
+def summary(runs: Iterable[Run]) -> dict[str, Any]:
+    """What the file holds: works, the share accepted, and the noise between runs of the same work."""
+    runs = list(runs)
+    times = {work: found for work, found in times_of(runs).items() if len(found) >= MIN_RUNS}
+    if not times:
+        return {"works": 0}
+    first_two = [difference(found[0], found[1]) for found in times.values()]
+    agreed = [statistics.mean(closest(found)) for found in times.values() if accepted(found)]
+    return {
+        "programs": len({work.program for work in times}),
+        "works": len(times),
+        "runs": len(runs),
+        "accepted": round(len(agreed) / len(times), 4),
+        "noise_median": round(statistics.median(first_two), 4),
+        "noise_p90": round(statistics.quantiles(first_two, n=10)[-1], 4) if len(first_two) > 1 else None,
+        "foreign_share_median": round(statistics.median(run.foreign_share for run in runs), 4),
+        "time_s": [round(f(agreed), 2) for f in (min, statistics.median, max)] if agreed else None,
+    }
+
+
+def undisturbed(work: Work, corpus: Path, lock: str | None) -> Reading | None:
+    """A run of the work with nobody else on the machine; None where that couldn't be had in TRIES attempts."""
+    folder = corpus / "programs" / work.program
+    for _ in range(TRIES):
+        with exclusive(lock) as held:
+            reading = run_once(folder, work.setting, PARTITIONS[work.partition]) if held else None
+        if reading and reading.foreign_share <= MAX_FOREIGN:
+            return reading
+        time.sleep(PAUSE_S)
+    return None
+
+
+def machine() -> dict[str, Any]:
+    """What the times depend on beside the programs."""
+    info = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(":")[2].strip() for line in info if line.startswith("model name")), platform.machine())
+    return {
+        "cpu": model,
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "python": platform.python_version(),
+        **{package: importlib.metadata.version(package) for package in PACKAGES},
+    }
+
+
+def measure(corpus: Path, seed: int, lock: str | None) -> dict[str, Any]:
+    """Measure what is missing; a line for each run on standard output. Raises Failed, SystemExit."""
+    facts = machine()
+    if facts["cpus"] < max(PARTITIONS.values()):
+        raise SystemExit(f"the corpus needs {max(PARTITIONS.values())} CPUs, this process may use {facts['cpus']}")
+    known = corpus / "machine.json"
+    if known.exists() and json.loads(known.read_text()) != facts:
+        raise SystemExit(f"{MEASURED} is from another machine or other packages (see {known.name}); remove both first")
+    known.write_text(json.dumps(facts, indent=2) + "\n")
+    wanted = list(works(programs(corpus)))
+    _keep(corpus, set(wanted))
+    times = times_of(read_runs(corpus))
+    pending = [work for work in wanted if not finished(times.get(work, []))]
+    print(f"{len(wanted)} works, {len(pending)} to be measured", flush=True)
+    if pending:
+        run_once(
+            corpus / "programs" / pending[0].program, pending[0].setting, 1
+        )  # brings the libraries into the page cache
+    done = 0
+    for block in blocks(pending, seed):
+        turn = block
+        while turn := [work for work in turn if not finished(times.get(work, []))]:
+            turn = [work for work in turn if _measure_one(work, corpus, times, lock)]
+        done += len(block)
+        print(f"{done}/{len(pending)} works", flush=True)
+    return summary(read_runs(corpus))
+
+
+def _measure_one(work: Work, corpus: Path, times: dict[Work, list[float]], lock: str | None) -> bool:
+    """Make and record one run; False where the machine was never quiet."""
+    reading = undisturbed(work, corpus, lock)
+    if reading is None:
+        print(
+            f"{work.program} {work.setting} [{work.partition}]: never undisturbed, left for the next time", flush=True
+        )
+        return False
+    found = times.setdefault(work, [])
+    found.append(reading.time_s)
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    run = Run(work, reading.time_s, reading.cpu_s, reading.foreign_share, at)
+    _append(corpus / MEASURED, _line(run, len(found), accepted(found)))
+    print(f"{work.program} {work.setting} [{work.partition}] {reading.time_s:.2f} s, run {len(found)}", flush=True)
+    return True
+
+
+def _line(run: Run, number: int, agreed: bool) -> dict[str, Any]:
+    """The run as a line of the file. ``agreed``: whether the work is accepted with this run."""
+    work = run.work
+    return {
+        "program": work.program,
+        "setting": work.setting,
+        "partition": work.partition,
+        "run": number,
+        "time_s": f"{run.time_s:.4f}",
+        "cpu_s": f"{run.cpu_s:.3f}",
+        "foreign_share": f"{run.foreign_share:.4f}",
+        "accepted": int(agreed),
+        "at": run.at,
+        "digest": work.digest,
+    }
+
+
+def _append(file: Path, line: dict[str, Any]) -> None:
+    fresh = not file.exists()
+    with file.open("a", newline="") as out:
+        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+        if fresh:
+            writer.writeheader()
+        writer.writerow(line)
+
+
+def _keep(corpus: Path, wanted: set[Work]) -> None:
+    """Take out of the file what was measured of programs and settings that have changed or gone."""
+    file = corpus / MEASURED
+    if not file.exists():
+        return
+    with file.open(newline="") as lines:
+        kept = [line for line, run in zip(csv.DictReader(lines), read_runs(corpus), strict=True) if run.work in wanted]
+    temporary = file.with_suffix(".new")
+    temporary.unlink(missing_ok=True)
+    for line in kept:
+        _append(temporary, line)
+    if kept:
+        temporary.replace(file)
+    else:
+        file.unlink()
+
+
+def check(names: Sequence[str]) -> bool:
+    """Print what the smallest and the largest setting of each program take on one CPU; whether all ended well."""
+    well = True
+    for program in programs():
+        if names and program.name not in names:
+            continue
+        try:
+            ends = [
+                run_once(program.folder, setting, 1).time_s for setting in (program.settings[0], program.settings[-1])
+            ]
+            print(f"{program.name:24} {ends[0]:6.2f} s {ends[1]:6.2f} s  x {ends[1] / ends[0]:.1f}", flush=True)
+        except Failed as error:
+            print(error, flush=True)
+            well = False
+    return well
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description="Measure the corpus of training programs.")
+    parser.add_argument(
+        "--check", nargs="*", metavar="PROGRAM", help="run smallest and largest setting, record nothing"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the order in which works are measured")
+    options = parser.parse_args()
+    if options.check is not None:
+        raise SystemExit(not check(options.check))
+    try:
+        print(json.dumps(measure(HERE, options.seed, os.environ.get("CORPUS_LOCK"))))
+    except KeyboardInterrupt:
+        print(json.dumps(summary(read_runs())))
+        raise SystemExit(130) from None
+    except Failed as error:
+        raise SystemExit(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()
