@@ -93,17 +93,18 @@ def train(samples: Sequence[Sample], kind: str, seed: int) -> Trained:
     without = [np.full(len(samples), np.nan) for _ in TARGETS]
     for number in range(FOLDS):
         out = [i for i, sample in enumerate(samples) if fold[sample.key] == number]
-        partial = _fit([sample for sample in samples if fold[sample.key] != number], kind, seed)
+        partial = fit([sample for sample in samples if fold[sample.key] != number], kind, seed)
         predicted = partial.predict([samples[i] for i in out])
         without[0][out], without[1][out] = predicted.log_time, predicted.log_energy
     ones = np.ones(len(samples))
-    estimator = _fit(samples, kind, seed)
+    estimator = fit(samples, kind, seed)
     if not estimator.networks:
         raise TrainingError(f"kind {kind!r} needs {MIN_SAMPLES} finished jobs on a GPU type at least; run more jobs")
     return Trained(estimator, Predictions(without[0], ones, without[1], ones), None, None)
 
 
-def _fit(samples: Sequence[Sample], kind: str, seed: int) -> PerType:
+def fit(samples: Sequence[Sample], kind: str, seed: int) -> PerType:
+    """The networks alone, without left-out predictions."""
     from slurmcast.probe import network
 
     types = tuple(sorted({sample.type for sample in samples}))
