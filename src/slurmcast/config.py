@@ -68,6 +68,8 @@ class DaemonConfig:
     """``host:port`` of the munge-authenticated door for login nodes; empty: closed."""
     read_sources: bool = False
     """Read the submitter's Python files from disk; off: only the script itself."""
+    capture: bool = False
+    """Take the sources that sbatch's cli_filter hands over with the submitter's rights."""
     keep_scripts: bool = False
     munge_socket: str = ""
     spool_expiry_s: int = 86400
@@ -87,10 +89,54 @@ class ClientConfig:
 
 
 @dataclass(frozen=True)
+class RemoteConfig:
+    """``[encoder.remote]``: a server with the OpenAI-style ``/v1/embeddings``, for ``encoder.kind = "remote"``."""
+
+    url: str = ""
+    """Up to and with ``/v1``."""
+    model: str = ""
+    """As the server calls it; part of the vectors' identity, which the address isn't."""
+    key_file: Path | None = None
+    """Holds the bearer token; not open to everybody."""
+    dimensions: int = 0
+    """What the vectors' length must be; 0: as the first answer has it."""
+    max_chars: int = 4000
+    """Longer texts are read in windows; a server whose context has as many tokens takes each."""
+    overlap_chars: int = 200
+    batch_size: int = 32
+    """Windows in one request."""
+    timeout_s: float = 30.0
+    retries: int = 2
+
+
+@dataclass(frozen=True)
+class StarCoderConfig:
+    """``[encoder.starcoder]``: a causal language model in a local folder, for ``encoder.kind = "starcoder"``."""
+
+    path: Path | None = None
+    """Holds the model and its tokenizer."""
+    sha256: str = ""
+    """What the folder's digest must be; empty: any. slurmcastd's log and ``docs/prediction.md`` say how to get it."""
+    device: str = "auto"
+    """``cpu``, ``cuda``, ``cuda:N``, or ``auto``: CUDA where there is one."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """``auto``: as the checkpoint was saved."""
+    layer: Literal["pre_norm", "post_norm"] = "pre_norm"
+    """The last block's output (the paper), or that after the final norm (transformers' ``last_hidden_state``)."""
+    pooling: Literal["last", "mean"] = "last"
+    window: int = 4096
+    """Tokens read at a time, fewer where the model's context is shorter."""
+    batch_tokens: int = 8192
+    """Tokens in one forward pass, with padding."""
+
+
+@dataclass(frozen=True)
 class EncoderConfig:
     """``[encoder]``: which model turns code into vectors."""
 
-    kind: Literal["minilm"] = "minilm"
+    kind: Literal["minilm", "starcoder", "remote"] = "minilm"
+    remote: RemoteConfig = field(default_factory=RemoteConfig)
+    starcoder: StarCoderConfig = field(default_factory=StarCoderConfig)
 
 
 @dataclass(frozen=True)
@@ -176,6 +222,16 @@ def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
         value = getattr(config.agent, key)
         if value < low:
             raise ConfigError(f"{origin}: agent.{key} = {value}: must be at least {low}")
+    remote = config.encoder.remote
+    for key, low, high in (
+        ("dimensions", 0, 1 << 16), ("max_chars", 100, 1 << 20), ("overlap_chars", 0, remote.max_chars // 2),
+        ("batch_size", 1, 1024), ("timeout_s", 0.1, 3600), ("retries", 0, 10),
+    ):  # fmt: skip
+        value = getattr(remote, key)
+        if not low <= value <= high:
+            raise ConfigError(f"{origin}: encoder.remote.{key} = {value}: must be {low} to {high}")
+    if config.encoder.kind == "remote" and not (remote.url and remote.model):
+        raise ConfigError(f'{origin}: encoder.kind = "remote" needs encoder.remote.url and encoder.remote.model')
     if config.agent.kappa < 0:
         raise ConfigError(f"{origin}: agent.kappa = {config.agent.kappa}: must not be negative")
     names = [part.name for part in config.partition]

@@ -18,6 +18,10 @@ class EncoderError(Exception):
     """The encoder can't be used; the message says why and what to do."""
 
 
+class EncoderAway(EncoderError):
+    """It can't be used now, whatever the text; the same text may be encoded later."""
+
+
 class Encoder(Protocol):
     """A frozen model that turns texts into vectors of one fixed length (paper, section 2.1)."""
 
@@ -46,6 +50,14 @@ def load(config: EncoderConfig) -> Encoder:
             from slurmcast.encoder.minilm import MiniLM
 
             return MiniLM()
+        case "starcoder":
+            from slurmcast.encoder.starcoder import StarCoder
+
+            return StarCoder.from_folder(config.starcoder)
+        case "remote":
+            from slurmcast.encoder.remote import Remote
+
+            return Remote(config.remote)
 
 
 def printable(text: str) -> str:

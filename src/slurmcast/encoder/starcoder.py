@@ -1,0 +1,185 @@
+"""The paper's encoder: the hidden state of a causal code model, StarCoder2 or any other that transformers knows.
+
+The paper (appendix A.2) takes the output of the last transformer block at the last token: ``layer = "pre_norm"``,
+``pooling = "last"``. What transformers returns (``last_hidden_state``, and the last of its ``hidden_states`` too) comes
+after the model's final norm: ``layer = "post_norm"``. The block's own output has to be caught by a hook.
+
+Sequences of a batch are padded on the right. A token of a causal model sees only what stands before it and is numbered
+from the left, so what follows the last real one changes nothing but rounding.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from slurmcast.config import StarCoderConfig
+from slurmcast.encoder.base import EncoderError, Vectors, printable
+from slurmcast.encoder.checkpoint import Checkpoint, load
+from slurmcast.encoder.windows import batches, head_and_tail, windows
+
+log = logging.getLogger(__name__)
+
+MAX_TOKENS = 32768
+"""About what is read of one text; a longer one loses windows in its middle. The script reader's 64 Ki characters are
+some 20,000 tokens of code."""
+MIN_WINDOW = 16
+
+
+class StarCoder:
+    """The encoder ``starcoder``. May be used by several threads; one at a time has the model."""
+
+    def __init__(self, checkpoint: Checkpoint, config: StarCoderConfig) -> None:
+        """Encode by ``checkpoint`` as ``config`` says. Raises :class:`EncoderError`."""
+        self._model, self._tokenizer = checkpoint.model, checkpoint.tokenizer
+        self._pooling, self._batch_tokens = config.pooling, config.batch_tokens
+        settings = self._model.config.get_text_config()
+        context = getattr(settings, "max_position_embeddings", None)
+        self.window = min(config.window, context or config.window)
+        """Tokens that the model reads at a time."""
+        self._hooked = [_last_block(self._model)] if config.layer == "pre_norm" else []
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._tokenizer.encode_special_tokens = True  # "<|endoftext|>" in a user's text is text
+        self._head, self._tail = _added(self._tokenizer)
+        if self.window < max(MIN_WINDOW, 2 * len(self._head + self._tail)):
+            raise EncoderError(f"encoder.starcoder.window = {self.window}: must be at least {MIN_WINDOW}")
+        known = self._model.get_input_embeddings().num_embeddings
+        if max(self._tokenizer.get_vocab().values()) >= known:
+            raise EncoderError(f"tokenizer.json has more tokens than the model, {known}: copy both from one source")
+        opening = settings.bos_token_id
+        self._empty = [opening if isinstance(opening, int) and opening < known else 0]
+        self._lock = threading.Lock()
+        self._overlap, self._most = self.window // 8, max(MAX_TOKENS // self.window, 2)
+        dtype = str(self._model.dtype).removeprefix("torch.")
+        self.name = (
+            f"starcoder-{checkpoint.digest[:12]}-{dtype}-{config.layer}"
+            f"-{config.pooling}{self.window}.{self._overlap}.{self._most}"
+        )
+        self.dimensions = self._run([self._empty]).shape[1]
+
+    @classmethod
+    def from_folder(cls, config: StarCoderConfig) -> StarCoder:
+        """Load what ``config.path`` holds. Raises :class:`EncoderError`."""
+        began = time.perf_counter()
+        if config.path is None:
+            raise EncoderError(
+                'encoder.kind = "starcoder" needs encoder.starcoder.path, the folder of a model (docs/prediction.md)'
+            )
+        try:
+            checkpoint = load(config.path, config.sha256, config.device, config.dtype)
+            encoder = cls(checkpoint, config)
+        except EncoderError:
+            raise
+        except OSError as error:
+            raise EncoderError(f"{error.filename or config.path}: {error.strerror or error}") from None
+        except Exception as error:  # the libraries raise whatever a folder's content makes them
+            reason = " ".join(str(error).split())
+            raise EncoderError(f"{config.path} can't be used: {type(error).__name__}: {reason}") from error
+        parameters = list(checkpoint.model.parameters())
+        count, size = sum(p.numel() for p in parameters), sum(p.nbytes for p in parameters)
+        log.info(
+            "%s: %.4g parameters on %s, %.2f GB, windows of %d tokens, %d dimensions, ready in %.1f s",
+            *(encoder.name, count, checkpoint.model.device, size / 1e9, encoder.window, encoder.dimensions),
+            time.perf_counter() - began,
+        )
+        if not config.sha256:
+            log.info('to accept only these weights: encoder.starcoder.sha256 = "%s"', checkpoint.digest)
+        return encoder
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """See :meth:`slurmcast.encoder.base.Encoder.encode`.
+
+        A text longer than the window is read in windows that overlap by an eighth; its vector is their average,
+        weighted by token counts. Of a text above :data:`MAX_TOKENS` the middle is left out, with a warning in the log.
+        """
+        began = time.perf_counter()
+        read = [self._windows(text) for text in texts]
+        sequences = [(n, ids) for n, parts in enumerate(read) for ids in parts]
+        lengths = [len(ids) for _, ids in sequences]
+        totals = [sum(map(len, parts)) for parts in read]
+        vectors = np.zeros((len(texts), self.dimensions), np.float32)
+        runs = batches(lengths, self._batch_tokens)
+        for batch in runs:
+            for index, vector in zip(batch, self._run([sequences[index][1] for index in batch]), strict=True):
+                text = sequences[index][0]
+                vectors[text] += np.float32(lengths[index] / totals[text]) * vector
+        log.debug(
+            "%d texts, %d tokens, %d batches: %.3f s", len(texts), sum(lengths), len(runs), time.perf_counter() - began
+        )
+        return vectors
+
+    def _windows(self, text: str) -> list[list[int]]:
+        """Token ids of ``text`` by windows, each with the tokens that the tokenizer adds.
+
+        Where that makes none (an empty text), one token that opens a text stands in.
+        """
+        ids = self._tokenizer.encode(printable(text), add_special_tokens=False).ids
+        spans = windows(len(ids), self.window - len(self._head + self._tail), self._overlap)
+        kept = head_and_tail(spans, self._most)
+        return [[*self._head, *ids[start:end], *self._tail] or self._empty for start, end in kept]
+
+    def _run(self, sequences: list[list[int]]) -> Vectors:
+        """The pooled vectors, of shape (len(sequences), dimensions), in one forward pass."""
+        import torch
+
+        lengths = torch.tensor([len(ids) for ids in sequences])
+        ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(ids) for ids in sequences], batch_first=True)
+        device = self._model.device
+        lengths, ids = lengths.to(device), ids.to(device)
+        mask = torch.arange(ids.shape[1], device=device) < lengths[:, None]
+        try:
+            with self._lock, torch.inference_mode():
+                pooled = _pooled(self._hidden(ids, mask), mask, self._pooling).cpu().numpy()
+        except torch.OutOfMemoryError as error:
+            raise EncoderError(f"{error}; lower encoder.starcoder.batch_tokens or encoder.starcoder.window") from None
+        if not np.isfinite(pooled).all():
+            raise EncoderError(f'vectors in {self._model.dtype} are not finite: encoder.starcoder.dtype = "bfloat16"')
+        vectors: Vectors = pooled
+        return vectors
+
+    def _hidden(self, ids: Any, mask: Any) -> Any:
+        """Hidden states of shape (sequences, tokens, dimensions)."""
+        outputs: list[Any] = []
+        hooks = [block.register_forward_hook(lambda *call: outputs.append(call[-1])) for block in self._hooked]
+        try:
+            outputs.append(self._model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
+
+
+def _pooled(hidden: Any, mask: Any, pooling: str) -> Any:
+    """float32 of shape (sequences, dimensions): the last real token's state, or the mean over the real ones."""
+    import torch
+
+    lengths = mask.sum(dim=1)
+    if pooling == "last":
+        return hidden[torch.arange(len(hidden), device=hidden.device), lengths - 1].float()
+    return (hidden.float() * mask[..., None]).sum(dim=1) / lengths[:, None]
+
+
+def _last_block(model: Any) -> Any:
+    """The last transformer block: that of the outermost list with as many modules as the model has layers."""
+    import torch
+
+    layers = model.config.get_text_config().num_hidden_layers
+    for module in model.modules():
+        if isinstance(module, torch.nn.ModuleList) and len(module) == layers:
+            return module[-1]
+    kind = model.config.model_type
+    raise EncoderError(f'the blocks of a {kind} can\'t be told: set encoder.starcoder.layer = "post_norm"')
+
+
+def _added(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The ids that the tokenizer puts before and behind each sequence."""
+    plain = tokenizer.encode("x", add_special_tokens=False).ids
+    whole = tokenizer.encode("x", add_special_tokens=True).ids
+    before = next(n for n in range(len(whole)) if whole[n : n + len(plain)] == plain)
+    return whole[:before], whole[before + len(plain) :]
