@@ -33,9 +33,10 @@ def test_from_spool_to_explain(daemon: Daemon) -> None:
     (known,) = daemon.look(record(7))
     assert known["final"] and not known["partition_named"] and not known["script_wanted"]
     assert [e["partition"] for e in known["estimates"]] == ["a100", "a6000"]
-    first = known["estimates"][0]
-    assert first["source"] == "prior" and first["time_s"]["p90"] == 1800.0
-    assert first["energy_kwh"]["p90"] == pytest.approx(1800 * 250 / 3.6e6)
+    fast, slow = known["estimates"]
+    assert slow["source"] == "prior" and slow["time_s"]["p90"] == 1800.0
+    assert slow["energy_kwh"]["p90"] == pytest.approx(1800 * 200 / 3.6e6)
+    assert fast["time_s"]["p50"] < slow["time_s"]["p50"]
     assert daemon.ask("GET", "/v1/explain/7")["decision"] is None
     decision = Decision(7, SUBMITTED, 5.0, "a6000", "because", rank=0, site_factor=12, changed=True)
     daemon.ask("POST", "/v1/agent/decisions", {"decisions": [to_json(decision)]})
@@ -115,6 +116,27 @@ def test_outcomes_come_once(daemon: Daemon) -> None:
     outcome = to_json(Outcome(7, SUBMITTED, "a100", "a100", 1, "COMPLETED", SUBMITTED + 10, SUBMITTED + 20, 10.0))
     assert daemon.ask("POST", "/v1/agent/outcomes", {"outcomes": [outcome]})["stored"] == 1
     assert daemon.ask("POST", "/v1/agent/outcomes", {"outcomes": [outcome]})["stored"] == 0
+
+
+def test_a_users_finished_runs_tell_of_his_next_ones_and_of_nobody_elses(daemon: Daemon) -> None:
+    daemon.start()
+    for number, fields in enumerate(({}, {}, {"uid": b"%d" % BOB})):
+        daemon.spool(f"{number}.job", submission(5, name=b"n%d" % number, **fields))
+    daemon.eventually(lambda: daemon.settled(3))
+    ran, waits, bobs = record(7, name="n0"), record(8, name="n1"), record(9, name="n2", uid=BOB, user="bob")
+    daemon.look(ran, waits, bobs)
+    ended = Outcome(7, SUBMITTED, "a100", "a100", 1, "COMPLETED", SUBMITTED + 10, SUBMITTED + 310, 300.0, 0.02)
+    daemon.ask("POST", "/v1/agent/outcomes", {"outcomes": [to_json(ended)]})
+    daemon.eventually(lambda: not daemon.ask("GET", "/v1/health")["waiting"])
+    his, bobs_own = (known["estimates"] for known in daemon.look(waits, bobs))
+    assert [e["source"] for e in his] == ["history", "history"]
+    assert his[0]["time_s"]["p50"] == pytest.approx(300) and his[0]["energy_kwh"]["p50"] == pytest.approx(0.02)
+    assert his[1]["time_s"]["p50"] > 300
+    assert [e["source"] for e in bobs_own] == ["prior", "prior"]
+    body = {"script": script(5).decode(), "argv": [], "work_dir": "/"}
+    for uid, source in ((ALICE, "history"), (BOB, "prior")):
+        answer = daemon.ask_as(uid, "POST", "/v1/predict", body)
+        assert {e["source"] for e in answer["estimates"]} == {source}
 
 
 def test_the_agent_is_woken_by_an_estimate(daemon: Daemon) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slurmcast.model import Decision, Estimate, GpuRequest, Interval, Job, Outcome, Reading, Source, Submission
-from slurmcast.store.store import Link, NewSubmission, Store, StoreError
+from slurmcast.store.store import Link, NewSubmission, Origin, Store, StoreError
 
 READING = Reading("key", "secret text", {"epochs": 3.0}, gpus_total=2, partitions=("a100",))
 SUBMISSION = Submission(
@@ -93,7 +93,7 @@ def test_a_cut_script_is_completed(store: Store) -> None:
     store.set_estimates(number, [ESTIMATE], "m1")
     whole = store.submission(number).with_script(SUBMISSION.script)
     assert whole == SUBMISSION
-    store.complete(number, replace(NEW, reading=replace(READING, key="whole"), spool_name=None), [])
+    store.revise(number, replace(NEW, reading=replace(READING, key="whole"), spool_name=None), [])
     stored = store.submission(number)
     assert (stored.reading.key, stored.complete, stored.model) == ("whole", True, None)
     assert store.estimates(number) == ()
@@ -189,6 +189,36 @@ def test_labels_have_gpus_of_their_own(store: Store) -> None:
     claim(store, JOB, store.add(replace(NEW, reading=shared), []))
     store.add_outcomes([replace(OUTCOME, energy_kwh=1.5), replace(OUTCOME, gpus=0, start_time=115)])
     assert [(label.outcome.start_time, label.outcome.energy_kwh) for label in store.labels()] == [(110, None)]
+
+
+def test_the_past_is_the_same_users_and_related(store: Store) -> None:
+    cases = {  # name of the job: what differs from SUBMISSION and READING
+        "same": ({}, {}),
+        "arguments": ({}, {"key": "other"}),
+        "edited": ({"script": b"new"}, {"key": "other"}),
+        "renamed and edited": ({"script": b"new", "name": "y"}, {"key": "other"}),
+        "bobs": ({"uid": 2000}, {}),
+    }
+    for job_id, (submission, reading) in enumerate(cases.values(), 1):
+        new = replace(NEW, submission=replace(SUBMISSION, **submission), reading=replace(READING, **reading))
+        job = replace(JOB, job_id=job_id, uid=new.submission.uid)
+        claim(store, job, store.add(replace(new, spool_name=f"{job_id}.job"), []))
+        store.add_outcomes([replace(OUTCOME, job_id=job_id, start_time=100 + job_id)])
+    store.add_outcomes([replace(OUTCOME, job_id=1, start_time=1, state="FAILED")])
+    origin = Origin.of(SUBMISSION, READING)
+
+    def found(origin: Origin, limit: int = 9) -> list[int]:
+        return [label.outcome.job_id for label in store.past(origin, limit)]
+
+    assert found(origin) == [3, 2, 1]  # the latest first
+    assert found(origin, limit=2) == [3, 2]
+    assert found(replace(origin, name="")) == [2, 1]
+    assert found(replace(origin, name="y")) == [4, 2, 1]
+    assert found(replace(origin, uid=2000)) == [5]
+    assert found(replace(origin, uid=3000)) == []
+    assert store.labels()[0].origin == store.origin(1, "key") == store.submission(1).origin == origin
+    assert store.origin(99, "key") is None
+    assert store.origins([OUTCOME, replace(OUTCOME, job_id=1), replace(OUTCOME, job_id=2, state="FAILED")]) == {origin}
 
 
 def test_decisions(store: Store) -> None:

@@ -16,6 +16,7 @@ from slurmcast.daemon.estimator import Estimator
 from slurmcast.daemon.intake import Intake
 from slurmcast.daemon.news import News
 from slurmcast.daemon.requests import Answer, Ask, Refused
+from slurmcast.labels import kinship
 from slurmcast.model import Decision, Job, Outcome
 from slurmcast.store.store import Store, Stored
 
@@ -78,7 +79,7 @@ class AgentApi:
             "job_id": job.job_id,
             "submit_time": job.submit_time,
             "estimates": to_json(store.estimates(stored.id)),
-            "final": stored.model is not None,
+            "final": stored.model is not None and not self._intake.is_awaited(stored.id),
             "grace_until": begin_time if begin_time == job.begin_time else 0,
             "partition_named": bool(stored.named),
             "allowed_partitions": list(stored.named),
@@ -120,7 +121,22 @@ class AgentApi:
     async def outcomes(self, ask: Ask) -> Answer:
         """Remember how runs ended."""
         outcomes = [from_json(Outcome, outcome) for outcome in ask.field("outcomes", list)]
-        return {"stored": await self._desk.do(lambda store: store.add_outcomes(outcomes))}
+        stored = await self._desk.do(lambda store: store.add_outcomes(outcomes))
+        if stored:
+            self._intake.again(await self._desk.do(lambda store: self._related(store, outcomes)))
+        return {"stored": stored}
+
+    def _related(self, store: Store, outcomes: Iterable[Outcome]) -> list[Stored]:
+        """The pending submissions of which these runs tell: same user, same work, script or job name."""
+        origins = store.origins(outcomes)
+        uids = {origin.uid for origin in origins}
+        links = (store.link(job) for job in self.pending if job.uid in uids)
+        waiting = (store.submission(link.submission) for link in links if link is not None)
+        return [
+            stored
+            for stored in waiting
+            if stored.model is not None and any(kinship(origin, stored.origin) is not None for origin in origins)
+        ]
 
     async def wait(self, ask: Ask) -> Answer:
         """The revision, as soon as it isn't the caller's any more."""

@@ -17,13 +17,15 @@ from slurmcast.codec import CodecError, to_json
 from slurmcast.config import Config
 from slurmcast.daemon import views
 from slurmcast.daemon.agent_api import AgentApi
+from slurmcast.daemon.capture_api import CaptureApi
 from slurmcast.daemon.desk import Desk
 from slurmcast.daemon.estimator import Estimator
 from slurmcast.daemon.intake import Intake
 from slurmcast.daemon.news import News
 from slurmcast.daemon.requests import Answer, Ask, Caller, Refused
+from slurmcast.labels import runs
 from slurmcast.model import Submission
-from slurmcast.store.store import Store
+from slurmcast.store.store import Origin, Store
 
 MAX_PREDICTIONS = 8
 """Scripts that may wait for ``predict`` at a time; it has a thread of its own, so submitted jobs never wait for it."""
@@ -40,6 +42,7 @@ class Api:
         self._config, self._desk, self._estimator = config, desk, estimator
         self._intake, self._news = intake, news
         self._agent = AgentApi(config, desk, estimator, intake, news)
+        capture = CaptureApi(config, intake)
         self._predicting = ThreadPoolExecutor(1, "predict")
         self._predictions: Counter[int] = Counter()
         self._routes: list[tuple[str, re.Pattern[str], Handler]] = [
@@ -51,6 +54,8 @@ class Api:
                 ("GET", r"/v1/queue", self._queue),
                 ("GET", r"/v1/kappa", self._get_kappa),
                 ("PUT", r"/v1/kappa", self._put_kappa),
+                ("GET", r"/v1/capture", capture.wanted),
+                ("POST", r"/v1/capture", capture.sources),
                 ("POST", r"/v1/agent/jobs", self._agent.jobs),
                 ("POST", r"/v1/agent/script", self._agent.script),
                 ("POST", r"/v1/agent/decisions", self._agent.decisions),
@@ -108,13 +113,16 @@ class Api:
             raise Refused(503, "too many scripts are waiting for predict; try again in a few seconds")
         self._predictions[uid] += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._predicting, self._prediction, submission)
+            return await self._prediction(submission)
         finally:
             self._predictions[uid] -= 1
 
-    def _prediction(self, submission: Submission) -> Answer:
-        work = self._estimator.read(submission)
-        estimates, _ = self._estimator.estimate(work)
+    async def _prediction(self, submission: Submission) -> Answer:
+        loop = asyncio.get_running_loop()
+        work = await loop.run_in_executor(self._predicting, self._estimator.read, submission)
+        origin = Origin.of(submission, work.reading)
+        past = runs(await self._desk.do(lambda store: store.past(origin)), origin)
+        estimates, _ = await loop.run_in_executor(self._predicting, self._estimator.estimate, work, past)
         return {
             "estimates": to_json(estimates),
             "numbers": work.reading.numbers,

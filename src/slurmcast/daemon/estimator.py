@@ -1,20 +1,24 @@
-"""From a submission to estimates: read the script, turn it into a vector, ask the probe. The prior is there at once."""
+"""From a submission to estimates: read the script, turn it into a vector, ask history and probe. The prior is there at
+once."""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slurmcast.config import Config
 from slurmcast.encoder.base import EncoderError, load
 from slurmcast.encoder.cache import CachedEncoder
 from slurmcast.model import Estimate, Reading, Submission
+from slurmcast.probe.choice import choose, learned_until
+from slurmcast.probe.history import Run, history
 from slurmcast.probe.model import Model, ModelError
-from slurmcast.probe.prior import prior
+from slurmcast.probe.prior import Site, prior
 from slurmcast.probe.registry import Registry
 from slurmcast.script.reader import read
-from slurmcast.script.sources import OwnedFiles, no_sources
+from slurmcast.script.sources import HandedOver, OwnedFiles, no_sources
 
 log = logging.getLogger("slurmcast.estimator")
 
@@ -33,6 +37,10 @@ class Estimator:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self._site = Site(
+            types={part.name: part.gpu_type or part.name for part in config.partition},
+            power_w={part.name: part.prior_power_w for part in config.partition},
+        )
         self._registry = Registry(config.paths.models)
         self._model: Model | None = None
         self._tried: str | None = None
@@ -61,21 +69,23 @@ class Estimator:
         log.info("model %s", current or "none yet: estimates come from the prior")
         return True
 
-    def read(self, submission: Submission) -> Work:
-        """What the script says; sources from disk only where the admin allows it. Blocks on files."""
-        sources = OwnedFiles(submission.uid) if self._config.daemon.read_sources else no_sources
-        reading = read(submission, sources)
+    def read(self, submission: Submission, handed_over: Mapping[str, bytes] | None = None) -> Work:
+        """What the script says, and the sources that the submitter ``handed_over``; from disk only where the admin
+        allows it. Blocks on files."""
+        own = OwnedFiles(submission.uid) if self._config.daemon.read_sources else no_sources
+        reading = read(submission, HandedOver(handed_over or {}, own))
         return Work(reading, self.encoder.key(reading.text) if self.encoder is not None else "")
 
     def prior(self, reading: Reading) -> tuple[Estimate, ...]:
-        """What can be said before any probe: from the time limit, and each partition's configured power."""
-        power = {part.name: part.prior_power_w for part in self._config.partition}
-        return prior(reading.time_limit_s, self._gpus(reading), power, shared=_shared(reading))
+        """What can be said before any run: from the time limit, each partition's GPU type and configured power."""
+        gpus, shared = self._gpus(reading), _shared(reading)
+        return prior(reading.time_limit_s, gpus, self._site, named=reading.partitions, shared=shared)
 
-    def estimate(self, work: Work) -> tuple[tuple[Estimate, ...], str]:
-        """The best estimates and the name of the model that made them, empty for the prior.
+    def estimate(self, work: Work, past: Sequence[Run] = ()) -> tuple[tuple[Estimate, ...], str]:
+        """The best estimates and the name of the model in use, empty where there is none.
 
-        Slow: a new text takes tenths of seconds to encode. Raises sqlite3.Error where the vector can't be kept.
+        ``past``: the submitter's finished runs that are related to the work. Slow: a new text takes tenths of seconds
+        to encode. Raises sqlite3.Error where the vector can't be kept.
         """
         model, reading = self._model, work.reading
         vector = None
@@ -83,14 +93,14 @@ class Estimator:
             if reading.text:
                 self.encoder.encode([reading.text])
             vector = self.encoder.get(work.text_key)
-        gpus = self._gpus(reading)
-        version = model.version if model is not None else ""
+        gpus, shared = self._gpus(reading), _shared(reading)
+        told = history(reading.numbers, gpus, self._site.types, past, shared=shared)
         if model is None or vector is None or not gpus:
-            return self.prior(reading), version
-        estimates = model.predict(vector, reading.numbers, gpus, shared=_shared(reading))
-        # A script like none that the probe has seen: what the time limit says is better than nothing, and says so.
-        unknown = all(estimate.time_s is None for estimate in estimates)
-        return self.prior(reading) if unknown else estimates, version
+            version = model.version if model is not None else ""
+            return choose(self.prior(reading), told, (), news=True), version
+        guessed = model.predict(vector, reading.numbers, gpus, key=reading.key, shared=shared)
+        news = any(run.ended > learned_until(model) for run in past)
+        return choose(self.prior(reading), told, guessed, news=news), model.version
 
     def _gpus(self, reading: Reading) -> dict[str, int]:
         """a_ij of the job on each managed partition."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -22,8 +22,11 @@ from slurmcast.config import Config
 from slurmcast.daemon.desk import Desk
 from slurmcast.daemon.estimator import Estimator, Work
 from slurmcast.daemon.spool import Spool, SpoolError
+from slurmcast.daemon.wishes import AWAITED_S, Wish, Wishes
+from slurmcast.labels import runs
 from slurmcast.model import Estimate, Submission
-from slurmcast.store.store import NewSubmission, Stored, StoreError
+from slurmcast.probe.history import Run
+from slurmcast.store.store import NewSubmission, Store, Stored, StoreError
 
 T = TypeVar("T")
 
@@ -42,6 +45,8 @@ class _Task:
     submission: int
     work: Work
     spool_name: str | None = None
+    revision: NewSubmission | None = None
+    """A better reading than the stored one; it and its estimates take the places of the former ones together."""
 
 
 class Intake:
@@ -54,8 +59,9 @@ class Intake:
         self._queue: asyncio.Queue[_Task] = asyncio.Queue(MAX_WAITING)
         self._inside: set[str] = set()  # names of spool files that are being dealt with, or can't be removed
         self._reading, self._encoding = ThreadPoolExecutor(1, "read"), ThreadPoolExecutor(1, "encode")
-        self.queued: set[int] = set()
-        """Submissions whose estimate is still to be made."""
+        self.queued: dict[int, _Task] = {}
+        """Submissions whose estimate is still to be made, each with the latest of its tasks."""
+        self.wishes = Wishes()
         self.rejected = 0
         self.encode_seconds = 0.0
 
@@ -117,61 +123,99 @@ class Intake:
         """
         new, prior = await self._understand(submission, spool_name)
         stored = await self._desk.do(lambda store: store.add(new, prior))
+        self._wish(stored, new)
         await self._put(_Task(stored, Work(new.reading, new.text_key), spool_name))
         return stored
 
     async def complete(self, stored: Stored, submission: Submission) -> None:
         """Read a stored submission anew, now that its whole script is known. Raises StoreError."""
         new, prior = await self._understand(submission, None)
-        await self._desk.do(lambda store: store.complete(stored.id, new, prior))
+        await self._desk.do(lambda store: store.revise(stored.id, new, prior))
+        self._wish(stored.id, new)
         await self._put(_Task(stored.id, Work(new.reading, new.text_key)))
+
+    def _wish(self, stored: int, new: NewSubmission) -> None:
+        """Want the sources of the user where some are missing."""
+        if not (self._config.daemon.capture and new.submission.complete and new.reading.missing_sources):
+            return
+        wish = self.wishes.add(stored, new.submission)
+        if wish is not None:
+            asyncio.get_running_loop().call_later(AWAITED_S, self._awaited_long_enough, wish)
+
+    def _awaited_long_enough(self, wish: Wish) -> None:
+        """From now on the estimate stands as it is; the agent, which has let the job wait for it, is told."""
+        if self.wishes.is_open(wish):
+            self._on_estimate()
+
+    async def revise(self, wish: Wish, sources: Mapping[str, bytes]) -> int:
+        """Read a submission anew with its sources, which queues its estimate; how many were of use."""
+        new, _ = await self._understand(wish.submission, None, sources)
+        if new.reading.sources:
+            former = self.queued.get(wish.stored)  # where that hasn't begun, one estimate is enough
+            work, spool_name = Work(new.reading, new.text_key), former.spool_name if former else None
+            await self._put(_Task(wish.stored, work, spool_name, new))
+        else:
+            self._on_estimate()
+        return len(new.reading.sources)
+
+    def is_awaited(self, stored: int) -> bool:
+        """Whether a better estimate, with the submission's sources, is on its way."""
+        task = self.queued.get(stored)
+        return self.wishes.awaited(stored) or (task is not None and task.revision is not None)
 
     def again(self, outdated: Iterable[Stored]) -> None:
         """Queue submissions for an estimate by the present model, as many as there is room for. Their vectors are in
         the cache; those whose aren't get the prior."""
         for stored in outdated:
             if stored.id not in self.queued and not self._queue.full():
-                self.queued.add(stored.id)
-                self._queue.put_nowait(_Task(stored.id, Work(stored.reading, stored.text_key)))
+                task = _Task(stored.id, Work(stored.reading, stored.text_key))
+                self.queued[stored.id] = task
+                self._queue.put_nowait(task)
 
     async def _understand(
-        self, submission: Submission, spool_name: str | None
+        self, submission: Submission, spool_name: str | None, sources: Mapping[str, bytes] | None = None
     ) -> tuple[NewSubmission, tuple[Estimate, ...]]:
-        work = await self._read(partial(self._estimator.read, submission))
+        work = await self._read(partial(self._estimator.read, submission, sources))
         named = tuple(submission.partition.split(",")) if submission.partition else work.reading.partitions
         keep = self._config.daemon.keep_scripts
         new = NewSubmission(submission, work.reading, work.text_key, named, spool_name, keep)
         return new, self._estimator.prior(work.reading)
 
     async def _put(self, task: _Task) -> None:
-        self.queued.add(task.submission)
+        self.queued[task.submission] = task
         await self._queue.put(task)
 
     async def estimate(self) -> None:
         """Make the queued estimates, one at a time. Ends only by cancellation."""
         while True:
             task = await self._queue.get()
+            if self.queued.get(task.submission) is not task:
+                continue  # a better reading has come meanwhile
             while not await self._finished(task):
                 await asyncio.sleep(RETRY_S)
-            self.queued.discard(task.submission)
             self._on_estimate()
+            if self.queued.get(task.submission) is not task:
+                continue
+            del self.queued[task.submission]
             # A file that can't be removed stays known, so that it isn't taken in over and over.
             if task.spool_name is not None and await self._read(partial(self._spool.remove, task.spool_name)):
                 self._inside.discard(task.spool_name)
 
     async def _finished(self, task: _Task) -> bool:
         try:
-            estimates, model = await self._best(task.work)
-            await self._desk.do(lambda store: store.set_estimates(task.submission, estimates, model))
+            estimates, model = await self._best(task)
+            await self._desk.do(lambda store: _keep(store, task, estimates, model))
         except (StoreError, OSError, sqlite3.Error) as error:
             log.error("no estimate for submission %d, trying again in %g s: %s", task.submission, RETRY_S, error)
             return False
         return True
 
-    async def _best(self, work: Work) -> tuple[tuple[Estimate, ...], str]:
+    async def _best(self, task: _Task) -> tuple[tuple[Estimate, ...], str]:
+        work = task.work
+        past = await self._desk.do(lambda store: _past(store, task))
         loop, began = asyncio.get_running_loop(), time.perf_counter()
         try:
-            return await loop.run_in_executor(self._encoding, self._estimator.estimate, work)
+            return await loop.run_in_executor(self._encoding, self._estimator.estimate, work, past)
         except (OSError, sqlite3.Error):
             raise
         except Exception:  # whatever encoder or probe make of one text, the daemon goes on
@@ -188,3 +232,16 @@ class Intake:
         """Let go of the threads; what they are at is given up."""
         self._reading.shutdown(wait=False, cancel_futures=True)
         self._encoding.shutdown(wait=False, cancel_futures=True)
+
+
+def _past(store: Store, task: _Task) -> list[Run]:
+    """The finished runs of the submitter that tell of the task's work."""
+    origin = store.origin(task.submission, task.work.reading.key)
+    return [] if origin is None else runs(store.past(origin), origin)
+
+
+def _keep(store: Store, task: _Task, estimates: tuple[Estimate, ...], model: str) -> None:
+    if task.revision is None:
+        store.set_estimates(task.submission, estimates, model)
+    else:
+        store.revise(task.submission, task.revision, estimates, model)

@@ -46,6 +46,23 @@ class NewSubmission:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose work a submission is, and which: by this its relatives among finished runs are found."""
+
+    uid: int
+    key: str
+    script_sha256: str
+    name: str
+    """The job's name in readable form; empty where there is none."""
+
+    @classmethod
+    def of(cls, submission: Submission, reading: Reading) -> Origin:
+        """That of a submission that has its script."""
+        sha256 = hashlib.sha256(submission.script).hexdigest()
+        return cls(submission.uid, reading.key, sha256, readable(submission.name))
+
+
 STORED = "id, submission, script_sha256, script_bytes, complete, reading, text_key, named, model"
 """The columns that :func:`stored` takes."""
 
@@ -65,6 +82,12 @@ class Stored:
     named: tuple[str, ...]
     model: str | None
     """The model that estimated it, empty for the prior alone; None: the estimate is still to be made."""
+
+    @property
+    def origin(self) -> Origin:
+        """Whose work it is, and which."""
+        name = readable(self.submission.name)
+        return Origin(self.submission.uid, self.reading.key, self.script_sha256, name)
 
     def is_of(self, script: bytes) -> bool:
         """Whether ``script``, as Slurm keeps it, is the one that was submitted, as far as the hook passed it on."""
@@ -124,6 +147,7 @@ class Label:
     text_key: str
     reading: Reading
     outcome: Outcome
+    origin: Origin
 
 
 def readable(text: str) -> str:

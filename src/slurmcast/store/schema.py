@@ -64,4 +64,10 @@ MIGRATIONS = (
         by TEXT NOT NULL
     ) STRICT;
     """,
+    """
+    CREATE INDEX submission_key ON submission (uid, key);
+    CREATE INDEX submission_script ON submission (uid, script_sha256);
+    CREATE INDEX submission_name ON submission (uid, name);
+    CREATE INDEX outcome_submitted ON outcome (cluster, submitted_id, submit_time);
+    """,
 )

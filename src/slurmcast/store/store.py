@@ -10,11 +10,18 @@ from pathlib import Path
 from slurmcast.codec import from_json, to_json
 from slurmcast.model import Decision, Estimate, Job, Outcome, Reading
 from slurmcast.store.database import Database, StoreError
-from slurmcast.store.records import STORED, Known, Label, Link, NewSubmission, Stored, readable, stored
+from slurmcast.store.records import STORED, Known, Label, Link, NewSubmission, Origin, Stored, readable, stored
 
-__all__ = ["Known", "Label", "Link", "NewSubmission", "Store", "StoreError", "Stored"]
+__all__ = ["Known", "Label", "Link", "NewSubmission", "Origin", "Store", "StoreError", "Stored"]
 
 _THE_JOB = "cluster = ? AND job_id = ? AND submit_time = ?"
+_LABELS = (
+    "SELECT submission.uid, submission.name, script_sha256, submission.key, text_key, reading, outcome FROM submission "
+    "CROSS JOIN job ON job.submission = submission.id AND job.cluster = ? "
+    "CROSS JOIN outcome INDEXED BY outcome_submitted ON outcome.cluster = job.cluster "
+    "AND outcome.submitted_id = job.job_id AND outcome.submit_time = job.submit_time AND outcome.state = 'COMPLETED' "
+)
+"""Completed runs whose submission is known. CROSS JOIN keeps SQLite to this order: each step has an index."""
 _NO_JOB = "NOT EXISTS (SELECT 1 FROM job WHERE job.submission = submission.id)"
 
 
@@ -40,14 +47,18 @@ class Store(Database):
             self._put_estimates(submission, estimates)
         return submission
 
-    def complete(self, submission: int, new: NewSubmission, estimates: Sequence[Estimate]) -> None:
-        """Put the whole script's reading in the place of what was read of a part of it."""
+    def revise(
+        self, submission: int, new: NewSubmission, estimates: Sequence[Estimate], model: str | None = None
+    ) -> None:
+        """Put a better reading (of the whole script, with sources) and its estimates in the place of the former ones;
+        nothing where the submission has expired. ``model``: what made them, None where they are still to be made."""
         row = {name: value for name, value in new.row().items() if name != "spool_name"}
         with self.transaction():
             columns = ", ".join(f"{name} = ?" for name in row)
-            values = (*row.values(), submission)
-            self._db.execute(f"UPDATE submission SET {columns}, model = NULL WHERE id = ?", values)
-            self._put_estimates(submission, estimates)
+            values = (*row.values(), model, submission)
+            done = self._db.execute(f"UPDATE submission SET {columns}, model = ? WHERE id = ?", values)
+            if done.rowcount:
+                self._put_estimates(submission, estimates)
 
     def set_estimates(self, submission: int, estimates: Sequence[Estimate], model: str) -> None:
         """Replace a submission's estimates by those of ``model``; nothing where the submission has expired."""
@@ -184,20 +195,42 @@ class Store(Database):
 
     def labels(self) -> list[Label]:
         """Completed runs on GPUs whose submission is known, oldest first. Energy of shared GPUs is nobody's own."""
-        rows = self._db.execute(
-            "SELECT submission.key, text_key, reading, outcome FROM outcome "
-            "JOIN job ON job.cluster = outcome.cluster AND job.job_id = outcome.submitted_id "
-            "AND job.submit_time = outcome.submit_time "
+        return self._labels(f"{_LABELS} ORDER BY outcome.start_time, outcome.job_id", (self._cluster,))
+
+    def origin(self, submission: int, key: str) -> Origin | None:
+        """That of a submission with ``key`` as its work; None where the submission has expired."""
+        query = "SELECT uid, script_sha256, name FROM submission WHERE id = ?"
+        row = self._db.execute(query, (submission,)).fetchone()
+        return None if row is None else Origin(row[0], key, row[1], row[2])
+
+    def origins(self, outcomes: Iterable[Outcome]) -> set[Origin]:
+        """Those of the completed ``outcomes`` whose submissions are known."""
+        query = (
+            "SELECT submission.uid, key, script_sha256, submission.name FROM job "
             "JOIN submission ON submission.id = job.submission "
-            "WHERE outcome.state = 'COMPLETED' ORDER BY outcome.start_time, outcome.job_id"
+            "WHERE cluster = ? AND job_id = ? AND job.submit_time = ?"
         )
+        completed = (o for o in outcomes if o.state == "COMPLETED")
+        keys = {(self._cluster, o.array_job_id or o.job_id, o.submit_time) for o in completed}
+        return {Origin(*row) for key in keys for row in self._db.execute(query, key)}
+
+    def past(self, origin: Origin, limit: int = 200) -> list[Label]:
+        """The latest of :meth:`labels` that are the same user's, and of the same work, script or job name."""
+        kin = {"key": origin.key, "script_sha256": origin.script_sha256, "name": origin.name}
+        known = {column: value for column, value in kin.items() if value}
+        same = " UNION ".join(f"SELECT id FROM submission WHERE uid = ? AND {column} = ?" for column in known)
+        values = [value for column in known for value in (origin.uid, known[column])]
+        query = f"{_LABELS} WHERE submission.id IN ({same}) ORDER BY outcome.start_time DESC LIMIT ?"
+        return self._labels(query, (self._cluster, *values, limit))
+
+    def _labels(self, query: str, values: Sequence[object]) -> list[Label]:
         found = []
-        for key, text_key, facts, text in rows:
+        for uid, name, sha256, key, text_key, facts, text in self._db.execute(query, values):
             reading, outcome = from_json(Reading, json.loads(facts)), from_json(Outcome, json.loads(text))
             if reading.gpus is not None and reading.gpus.shared:
                 outcome = replace(outcome, energy_kwh=None)
             if outcome.gpus > 0:
-                found.append(Label(key, text_key, reading, outcome))
+                found.append(Label(key, text_key, reading, outcome, Origin(uid, key, sha256, name)))
         return found
 
     # kappa

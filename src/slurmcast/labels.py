@@ -1,0 +1,61 @@
+"""From the store's labels to what the probes and the history learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurmcast.probe.examples import Example
+from slurmcast.probe.history import Kin, Run
+from slurmcast.store.records import Label, Origin
+
+MIN_TIME_S = 1.0
+"""Slurm counts whole seconds: a shorter run is taken for one of a second."""
+
+
+def examples(labels: Iterable[Label], vectors: Mapping[str, NDArray[np.float32]]) -> list[Example]:
+    """``labels`` with their vectors, by text key; one whose vector isn't there (another encoder's) is left out."""
+    return [
+        Example(
+            key=label.key,
+            vector=vectors[label.text_key],
+            numbers=label.reading.numbers,
+            gpus=label.outcome.gpus,
+            partition=label.outcome.partition,
+            gpu_type=label.outcome.gpu_type,
+            time_s=max(label.outcome.elapsed_s, MIN_TIME_S),
+            energy_kwh=label.outcome.energy_kwh,
+        )
+        for label in labels
+        if label.text_key in vectors
+    ]
+
+
+def runs(labels: Iterable[Label], origin: Origin) -> list[Run]:
+    """The runs among ``labels`` that are the same user's and related to ``origin``."""
+    return [
+        Run(
+            kin=kin,
+            numbers=label.reading.numbers,
+            gpus=label.outcome.gpus,
+            type=label.outcome.gpu_type or label.outcome.partition,
+            time_s=max(label.outcome.elapsed_s, MIN_TIME_S),
+            energy_kwh=label.outcome.energy_kwh,
+            ended=label.outcome.end_time,
+        )
+        for label in labels
+        if (kin := kinship(label.origin, origin)) is not None
+    ]
+
+
+def kinship(one: Origin, other: Origin) -> Kin | None:
+    """How two submissions are related; None where they aren't, or aren't the same user's."""
+    if one.uid != other.uid:
+        return None
+    if one.key == other.key:
+        return Kin.WORK
+    if one.script_sha256 == other.script_sha256:
+        return Kin.SCRIPT
+    return Kin.NAME if one.name and one.name == other.name else None
