@@ -1,4 +1,4 @@
-"""The embedded encoder on its real weights, and the chunks by which it reads long texts."""
+"""The embedded encoder on its real weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 import os
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 
 from slurmcast.config import EncoderConfig
 from slurmcast.encoder import EncoderError, load
-from slurmcast.encoder.minilm import CHUNK, MAX_CHUNKS, OVERLAP, MiniLM, chunks, kept
+from slurmcast.encoder.minilm import MiniLM
 
 VISION = "import torchvision\nmodel = torchvision.models.resnet50()\nfor images, labels in loader:\n    train(images)\n"
 LANGUAGE = "from transformers import BertModel\nmodel = BertModel.from_pretrained('bert-base-uncased')\n"
@@ -25,22 +24,6 @@ def minilm() -> MiniLM:
     encoder = load(EncoderConfig(kind="minilm"))
     assert isinstance(encoder, MiniLM)
     return encoder
-
-
-@pytest.mark.parametrize("length", [0, 1, CHUNK - 2, CHUNK - 1, 2 * CHUNK, 1500, 20_000])
-def test_chunks_cover_each_token(length: int) -> None:
-    spans = chunks(length)
-    assert {n for start, end in spans for n in range(start, end)} == set(range(length))
-    assert all(end - start <= CHUNK - 2 for start, end in spans)
-    assert all(after[0] <= before[1] - OVERLAP for before, after in pairwise(spans))
-
-
-def test_long_texts_keep_head_and_tail() -> None:
-    spans = chunks(100 * CHUNK * 2)
-    assert len(kept(spans)) == MAX_CHUNKS < len(spans)
-    assert kept(spans)[0] == spans[0]
-    assert kept(spans)[-1] == spans[-1]
-    assert kept(spans[:MAX_CHUNKS]) == spans[:MAX_CHUNKS]
 
 
 def test_vectors_have_the_promised_shape_and_length(minilm: MiniLM) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import logging
 import os
 from collections.abc import Sequence
 from importlib import resources
@@ -25,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurmcast.encoder.base import EncoderError, Vectors, printable
-
-log = logging.getLogger(__name__)
+from slurmcast.encoder.windows import head_and_tail, windows
 
 WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
@@ -38,21 +36,6 @@ OVERLAP = 16
 """Tokens that a chunk shares with the one before it, so that no line is only ever seen cut in two."""
 MAX_CHUNKS = 128
 """About 14,000 tokens, or 4 s on one core. Of a longer text the first and the last 64 chunks are read."""
-
-
-def chunks(length: int) -> list[tuple[int, int]]:
-    """(start, end) of the chunks that cover ``length`` tokens; at least one, so that an empty text has a vector."""
-    size, step = CHUNK - 2, CHUNK - 2 - OVERLAP
-    last = max(length - size, 0)
-    starts = [*range(0, last, step), last]
-    return [(start, min(start + size, length)) for start in starts]
-
-
-def kept(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """At most :data:`MAX_CHUNKS` of ``spans``: half from the head, half from the tail."""
-    if len(spans) <= MAX_CHUNKS:
-        return spans
-    return spans[: MAX_CHUNKS // 2] + spans[-(MAX_CHUNKS - MAX_CHUNKS // 2) :]
 
 
 class MiniLM:
@@ -75,11 +58,7 @@ class MiniLM:
 
     def _encode(self, text: str) -> Vectors:
         ids = self.tokenizer.encode(printable(text), add_special_tokens=False).ids
-        every = chunks(len(ids))
-        spans = kept(every)
-        if len(spans) < len(every):
-            left_out = every[-(MAX_CHUNKS - MAX_CHUNKS // 2)][0] - every[MAX_CHUNKS // 2 - 1][1]
-            log.warning("a text of %d tokens is too long: the %d in its middle are not read", len(ids), left_out)
+        spans = head_and_tail(windows(len(ids), CHUNK - 2, OVERLAP), MAX_CHUNKS)
         total = np.zeros(DIMENSIONS, np.float32)
         for start, end in spans:
             total += max(end - start, 1) * _unit(self._run(ids[start:end]))
