@@ -148,6 +148,29 @@ class ProbeConfig:
 
 
 @dataclass(frozen=True)
+class AlignConfig:
+    """``[align]``: a chat server that rewrites scripts unlike any that the probe knows (docs/prediction.md)."""
+
+    url: str = ""
+    """OpenAI-style, up to and with ``/v1``; empty: off, and no script leaves the machine."""
+    model: str = ""
+    """As the server calls it."""
+    key_file: Path | None = None
+    """Holds the bearer token; not open to everybody."""
+    timeout_s: float = 120.0
+    exemplars: Path = Path("/etc/slurmcast/exemplars")
+    """Folder of batch scripts whose style is known."""
+    max_chars: int = 12000
+    """Longer scripts aren't rewritten, longer exemplars aren't used: half a program is another program."""
+    max_tokens: int = 4096
+    """Of an answer; one that is cut short is of no use."""
+    in_flight: int = 2
+    """Requests at a time."""
+    max_waiting: int = 100
+    """Scripts that wait for their turn; what comes beyond keeps the estimate that it has."""
+
+
+@dataclass(frozen=True)
 class PartitionConfig:
     """One ``[[partition]]`` that slurmcast manages; what is not said here is read from Slurm."""
 
@@ -189,6 +212,7 @@ class Config:
     client: ClientConfig = field(default_factory=ClientConfig)
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     probe: ProbeConfig = field(default_factory=ProbeConfig)
+    align: AlignConfig = field(default_factory=AlignConfig)
     agent: AgentConfig = field(default_factory=AgentConfig)
     partition: tuple[PartitionConfig, ...] = ()
 
@@ -232,6 +256,15 @@ def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
             raise ConfigError(f"{origin}: encoder.remote.{key} = {value}: must be {low} to {high}")
     if config.encoder.kind == "remote" and not (remote.url and remote.model):
         raise ConfigError(f'{origin}: encoder.kind = "remote" needs encoder.remote.url and encoder.remote.model')
+    for key, low, high in (
+        ("timeout_s", 0.1, 3600), ("max_chars", 100, 1 << 16), ("max_tokens", 1, 1 << 20),
+        ("in_flight", 1, 64), ("max_waiting", 1, 10000),
+    ):  # fmt: skip
+        value = getattr(config.align, key)
+        if not low <= value <= high:
+            raise ConfigError(f"{origin}: align.{key} = {value}: must be {low} to {high}")
+    if config.align.url and not config.align.model:
+        raise ConfigError(f"{origin}: align.url needs align.model, the model's name at that server")
     if config.agent.kappa < 0:
         raise ConfigError(f"{origin}: agent.kappa = {config.agent.kappa}: must not be negative")
     names = [part.name for part in config.partition]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import dropwhile
 
 from slurmcast.model import Reading, Submission
 from slurmcast.script import directives, resources
@@ -17,6 +18,10 @@ OPT_OUT = "slurmcast:off"
 OPT_IN = "slurmcast:move"
 MAX_SCRIPT = 4 * 1024 * 1024
 """Slurm's own default limit (max_script_size); what lies beyond is not read."""
+ARGUMENTS, ENVIRONMENT = "# arguments: ", "# environment: "
+"""What the lines that the encoder gets before the script begin with."""
+FILE = "# file: "
+"""What the line before each source begins with. No other comment is left in."""
 MAX_LINE = 1000
 MAX_TEXT = 64 * 1024
 """Characters that the encoder gets; the numbers are taken from all of the text."""
@@ -109,17 +114,26 @@ def _text(submission: Submission, script: str, found: Gathered) -> str:
     At most MAX_TEXT characters; a last line says how many characters were left out.
     """
     environment = [f"{name}={value}" for name, value in sorted(submission.environment.items())]
-    head = [f"# arguments: {' '.join(submission.argv[1:])}"] if submission.argv[1:] else []
-    head += [f"# environment: {' '.join(environment)}"] if environment else []
-    lines = [*head, *_condensed(script)]
+    head = [_one_line(ARGUMENTS, submission.argv[1:])] if submission.argv[1:] else []
+    head += [_one_line(ENVIRONMENT, environment)] if environment else []
+    lines = [*head, *condensed(script)]
     for path, text in found.texts.items():
-        lines += ["", f"# file: {path.rpartition('/')[2]}", *_condensed(text)]
+        lines += ["", FILE + path.rpartition("/")[2], *condensed(text)]
     whole = "\n".join(lines)
     left_out = len(whole) - MAX_TEXT
     return _printable(whole if left_out <= 0 else f"{whole[:MAX_TEXT]}\n[{left_out} characters left out]")
 
 
-def _condensed(text: str) -> list[str]:
+def program(text: str) -> str:
+    """Script and sources of a :attr:`Reading.text`: all but the lines of the arguments and the environment."""
+    return "\n".join(dropwhile(lambda line: line.startswith((ARGUMENTS, ENVIRONMENT)), text.split("\n")))
+
+
+def _one_line(mark: str, words: Sequence[str]) -> str:
+    return mark + " ".join(" ".join(words).splitlines())
+
+
+def condensed(text: str) -> list[str]:
     """The lines that say something; of a line that is a payload only the beginning."""
     lines = (line.rstrip() for line in text.split("\n") if line and not line.isspace())
     kept = [line for line in lines if not _NOISE.fullmatch(line.lstrip()[:MAX_LINE])]
