@@ -14,6 +14,8 @@ class Source(StrEnum):
     """What an estimate was made from."""
 
     PROBE = "probe"
+    ALIGN = "align"
+    """The probe, asked for the script as rewritten in a style that it knows."""
     HISTORY = "history"
     PRIOR = "prior"
     UNKNOWN = "unknown"
