@@ -60,6 +60,7 @@ AccountingStoreFlags=job_comment,job_script,job_env
 KillWait=5
 C
     [ "${LAB_HOOK:-1}" = 0 ] || echo JobSubmitPlugins=lua
+    [ "${LAB_CAPTURE:-1}" = 0 ] || echo CliFilterPlugins=lua
     if [ "${LAB_SPEED:-1}" != 1 ]; then
       # The time-outs of the messages between the daemons are real work and must not shrink with the clock.
       printf '%s\n' MessageTimeout=$((10 * LAB_SPEED)) SlurmdTimeout=$((300 * LAB_SPEED)) TCPTimeout=$((2 * LAB_SPEED)) \
@@ -101,6 +102,7 @@ C
   chown slurm:slurm /etc/slurm/slurmdbd.conf
   chmod 600 /etc/slurm/slurmdbd.conf
   [ "${LAB_HOOK:-1}" = 0 ] || cp --update "$PROJECT_DIR"/job_submit_lua/*.lua /etc/slurm/
+  [ "${LAB_CAPTURE:-1}" = 0 ] || cp --update "$PROJECT_DIR"/slurm/cli_filter/*.lua /etc/slurm/
 }
 
 up() {

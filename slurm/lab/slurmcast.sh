@@ -13,6 +13,7 @@ install() {
     systemd-tmpfiles --create "$unit/tmpfiles.d/slurmcast.conf" # again: owner and ACL of the mounted folder
   fi
   mkdir -p /etc/slurmcast $LOG
+  ln -sf "$PROJECT_DIR/.venv/bin/slurmcast" /usr/bin/
   [ -e /etc/slurmcast/slurmcast.toml ] || cp "${LAB_TOML:-$PROJECT_DIR/slurm/lab/slurmcast.toml}" /etc/slurmcast/slurmcast.toml
 }
 

@@ -104,6 +104,21 @@ def explain(cfg: config.Config, job_id: int, as_json: bool) -> None:
     emit(Client(cfg).request("GET", f"/v1/explain/{job_id}"), as_json, show.explanation)
 
 
+@main.command(short_help="Hand the sources of one's new jobs to slurmcastd.")
+@click.pass_obj
+@guarded
+def capture(cfg: config.Config) -> None:
+    """Hand over the files that your newly submitted batch scripts start, so that estimates are made from them too.
+
+    sbatch does this by itself where the site has set it up; SLURMCAST_CAPTURE=0 switches it off.
+    """
+    from slurmcast.capture import run
+
+    for paths in run(cfg):
+        for path in paths:
+            click.echo(path)
+
+
 @main.command(short_help="The pending jobs in slurmcast's order.")
 @as_json
 @click.pass_obj

@@ -1,0 +1,81 @@
+-- slurmcast's part of cli_filter.lua: after sbatch has submitted a job that asks for GPUs, starts `slurmcast capture` in
+-- the background, with the user's rights, which hands the files that the job's script starts to slurmcastd. Standard
+-- library only (Lua 5.1 to 5.4); sbatch waits for one fork and one exec, and whatever goes wrong it goes on as if this
+-- file weren't there. docs/capture.md says how to use it.
+
+local M = {
+  command = "/usr/bin/slurmcast",
+  seconds = 60, -- then the process in the background is ended
+  gpu_jobs_only = true, -- false where the site's job_submit.lua adds the GPUs
+}
+
+-- What runs in the background: at most one process of a user at a time and one more that waits for it, however many jobs
+-- he submits in a loop: the one that comes asks for whatever is wanted of him. No file descriptor is kept open, so that
+-- neither a pipe that sbatch writes to nor an ssh session waits for it.
+local BACKGROUND = [=[
+  cd /
+  umask 077
+  for fd in /proc/self/fd/*; do
+    fd=${fd##*/}
+    [ "$fd" -le 2 ] || eval "exec $fd>&-"
+  done
+  folder=$XDG_RUNTIME_DIR
+  [ -O "$folder" ] || folder=/tmp
+  lock=$folder/slurmcast-capture-$EUID
+  exec 8>> "$lock.next" && flock -n 8 || exit
+  exec 9>> "$lock" && flock -w "$1" 9 || exit
+  exec 8>&-
+  exec nice -n 19 timeout -k 5 "$1" "$0" capture
+]=]
+
+local GPUS = { "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task" }
+local TRES = { "gres", "tres-per-task" }
+
+local function asks_for_gpus(options)
+  for _, name in ipairs(GPUS) do
+    if options[name] then return true end
+  end
+  for _, name in ipairs(TRES) do
+    if string.find(options[name] or "", "gpu", 1, true) then return true end
+  end
+  return (tonumber(options["ntasks-per-gpu"]) or 0) > 0 -- Slurm says -2 where it wasn't given
+end
+
+local function says_off(options)
+  return string.find(" " .. (options.comment or "") .. " ", "[%s,;]slurmcast:off[%s,;]") ~= nil
+end
+
+local function is_wanted(options)
+  return options.type == "sbatch" and os.getenv("SLURMCAST_CAPTURE") ~= "0" and not says_off(options)
+    and (not M.gpu_jobs_only or asks_for_gpus(options))
+end
+
+local function quoted(word)
+  return "'" .. string.gsub(word, "'", "'\\''") .. "'"
+end
+
+local function start()
+  local command = io.open(M.command, "rb")
+  if not command then return end -- slurmcast isn't on this host
+  command:close()
+  -- A clean environment: the user's (BASH_ENV, PYTHONPATH, LD_LIBRARY_PATH, ...) is meant for his own programs.
+  os.execute("/usr/bin/env -i PATH=/usr/bin:/bin XDG_RUNTIME_DIR=\"$XDG_RUNTIME_DIR\" setsid bash -c "
+    .. quoted(BACKGROUND) .. " " .. quoted(M.command) .. " " .. string.format("%d", M.seconds)
+    .. " < /dev/null > /dev/null 2>&1 &")
+end
+
+local wanted = false
+
+-- To be called with the arguments of slurm_cli_pre_submit. Returns nothing, never raises, changes no option.
+function M.pre_submit(options)
+  local ok, answer = pcall(is_wanted, options)
+  wanted = wanted or (ok and answer)
+end
+
+-- To be called from slurm_cli_post_submit. Returns nothing, never raises. A heterogeneous job is one job.
+function M.post_submit()
+  if wanted then pcall(start) end
+  wanted = false
+end
+
+return M
