@@ -29,6 +29,11 @@ def sources(submission: Submission) -> dict[str, bytes]:
     return mine.taken
 
 
+def as_json_text(data: bytes) -> str:
+    """``data`` as JSON carries it: Latin-1, which the daemon turns back into the same bytes."""
+    return data.decode("latin-1")
+
+
 def run(config: Config) -> Iterator[list[str]]:
     """Answer the daemon until it has wanted nothing for a while; the paths that it took, submission by submission.
 
@@ -44,7 +49,7 @@ def run(config: Config) -> Iterator[list[str]]:
         taken = sources(from_json(Submission, wanted["submission"] | {"script": script}))
         if not taken:  # the files may be those of another host, from which the job was submitted
             continue
-        body = {"number": after, "sources": {path: data.decode("latin-1") for path, data in taken.items()}}
+        body = {"number": after, "sources": {path: as_json_text(data) for path, data in taken.items()}}
         try:
             client.request("POST", "/v1/capture", body)
         except ClientError as error:

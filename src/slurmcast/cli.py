@@ -82,15 +82,18 @@ def emit(value: Any, as_json: bool, table: Callable[[Any], None]) -> None:
 def predict(cfg: config.Config, file: Path, arguments: tuple[str, ...], as_json: bool) -> None:
     """How long would FILE (a batch script, with its ARGUMENTS) run on each partition, and what would it use?
 
+    The programs that it starts are read too, with your rights; SLURMCAST_CAPTURE=0 leaves them out.
     Where an argument of FILE is spelled like an option of this command, put ``--`` before FILE.
     """
-    body = {
-        # Latin-1 carries every byte through JSON; the daemon turns it back into the same bytes.
-        "script": file.read_bytes().decode("latin-1"),
-        "argv": [str(file), *arguments],
-        "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
-        "work_dir": str(Path.cwd()),
-    }
+    from slurmcast.capture import as_json_text, sources
+    from slurmcast.model import Submission
+
+    script, environment = file.read_bytes(), {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    facts: dict[str, Any] = {"argv": (str(file), *arguments), "environment": environment, "work_dir": str(Path.cwd())}
+    body = {"script": as_json_text(script), **facts}
+    if os.environ.get("SLURMCAST_CAPTURE") != "0":
+        submission = Submission(os.getuid(), "", "", 0, script, len(script), **facts)
+        body["sources"] = {path: as_json_text(data) for path, data in sources(submission).items()}
     emit(Client(cfg).request("POST", "/v1/predict", body), as_json, show.prediction)
 
 

@@ -232,6 +232,11 @@ class Reading:
     opted_out: bool = False
     opted_in: bool = False
 
+    @property
+    def made_from(self) -> str:
+        """What estimates from this reading were made from."""
+        return "script and sources" if self.sources else "script only"
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:

@@ -62,6 +62,11 @@ def _numbers(numbers: Answer) -> str:
     return "Read from script: " + ", ".join(f"{name} {value:g}" for name, value in sorted(numbers.items()))
 
 
+def _made_from(answer: Answer) -> str:
+    names = ", ".join(path.rpartition("/")[2] for path in answer.get("sources", ()))
+    return f"Made from: {answer['made_from']}" + (f" ({names})" if names else "")
+
+
 def prediction(answer: Answer) -> None:
     """The answer of ``predict``."""
     console = _console()
@@ -69,6 +74,7 @@ def prediction(answer: Answer) -> None:
         console.print("Nothing can be said: the script asks for no GPUs of a partition that slurmcast manages.")
         return
     console.print(_estimates(answer["estimates"]))
+    console.print(_made_from(answer), soft_wrap=True)
     if answer.get("numbers"):
         console.print(_numbers(answer["numbers"]), soft_wrap=True)
     for missing in answer.get("missing_sources", ()):
@@ -81,6 +87,7 @@ def explanation(answer: Answer) -> None:
     console.print(f"[bold]Job {answer['job_id']}[/bold]  {answer['reason']}")
     if answer["estimates"]:
         console.print(_estimates(answer["estimates"]))
+        console.print(_made_from(answer), soft_wrap=True)
     if answer.get("numbers"):
         console.print(_numbers(answer["numbers"]), soft_wrap=True)
     verdicts = _table("What may be done", "partition", "may", "why")

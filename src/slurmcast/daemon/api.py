@@ -17,7 +17,7 @@ from slurmcast.codec import CodecError, to_json
 from slurmcast.config import Config
 from slurmcast.daemon import views
 from slurmcast.daemon.agent_api import AgentApi
-from slurmcast.daemon.capture_api import CaptureApi
+from slurmcast.daemon.capture_api import CaptureApi, checked_sources
 from slurmcast.daemon.desk import Desk
 from slurmcast.daemon.estimator import Estimator
 from slurmcast.daemon.intake import Intake
@@ -108,18 +108,19 @@ class Api:
             argv=tuple(str(word) for word in ask.field("argv", list, [])),
             environment={name: str(environment[name]) for name in ENVIRONMENT if name in environment},
         )
+        sources = checked_sources(ask.field("sources", dict, {}))
         uid = ask.caller.uid
         if self._predictions.total() >= MAX_PREDICTIONS or self._predictions[uid] >= MAX_OF_ONE_USER:
             raise Refused(503, "too many scripts are waiting for predict; try again in a few seconds")
         self._predictions[uid] += 1
         try:
-            return await self._prediction(submission)
+            return await self._prediction(submission, sources)
         finally:
             self._predictions[uid] -= 1
 
-    async def _prediction(self, submission: Submission) -> Answer:
+    async def _prediction(self, submission: Submission, sources: dict[str, bytes]) -> Answer:
         loop = asyncio.get_running_loop()
-        work = await loop.run_in_executor(self._predicting, self._estimator.read, submission)
+        work = await loop.run_in_executor(self._predicting, self._estimator.read, submission, sources)
         origin = Origin.of(submission, work.reading)
         past = runs(await self._desk.do(lambda store: store.past(origin)), origin)
         estimates, _ = await loop.run_in_executor(self._predicting, self._estimator.estimate, work, past)
@@ -127,6 +128,7 @@ class Api:
             "estimates": to_json(estimates),
             "numbers": work.reading.numbers,
             "request": to_json(work.reading.gpus),
+            "made_from": work.reading.made_from,
             "sources": list(work.reading.sources),
             "missing_sources": list(work.reading.missing_sources),
         }

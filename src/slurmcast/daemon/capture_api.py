@@ -36,7 +36,7 @@ class CaptureApi:
     async def sources(self, ask: Ask) -> Answer:
         """Take the sources of one of the caller's submissions; once. How many of them are of use."""
         self._check_on()
-        number, sources = ask.field("number", int), _checked(ask.field("sources", dict))
+        number, sources = ask.field("number", int), checked_sources(ask.field("sources", dict))
         if self._intake.full:
             raise Refused(503, "too many scripts are waiting; the sources are not taken")
         wish = self._intake.wishes.take(ask.caller.uid, number)
@@ -49,8 +49,11 @@ class CaptureApi:
             raise Refused(404, "no sources are wanted here (daemon.capture is false)")
 
 
-def _checked(sources: dict[object, object]) -> dict[str, bytes]:
-    """Contents by path. Paths are names here, nothing is opened by them."""
+def checked_sources(sources: dict[object, object]) -> dict[str, bytes]:
+    """Contents by path, of a request's ``sources``. Paths are names here, nothing is opened by them.
+
+    Raises :class:`Refused` where it is more than the script reader takes, ValueError where it is no Latin-1.
+    """
     if len(sources) > MAX_SOURCES:
         raise Refused(413, f"{len(sources)} sources are more than the {MAX_SOURCES} that are read")
     files = {str(path): str(text).encode("latin-1") for path, text in sources.items()}

@@ -7,7 +7,7 @@ from typing import Any
 from slurmcast.codec import to_json
 from slurmcast.daemon.requests import Answer
 from slurmcast.model import Job
-from slurmcast.store.store import Known, Store, Stored
+from slurmcast.store.store import Known, Store
 
 UNDECIDED = "slurmcast has not decided about this job: it is new, or it started before it was seen waiting."
 
@@ -24,7 +24,8 @@ def explanation(store: Store, known: Known) -> Answer:
         "submit_time": known.submit_time,
         "key": stored.reading.key if stored else None,
         "estimates": to_json(estimates),
-        "made_from": _made_from(stored),
+        "made_from": stored.reading.made_from if stored else None,
+        "sources": list(stored.reading.sources) if stored else [],
         "numbers": stored.reading.numbers if stored else {},
         "eligibility": decision.get("verdicts", []),
         "values": decision.get("values", []),
@@ -45,12 +46,6 @@ def waiting(store: Store, jobs: list[Job]) -> list[Answer]:
             partition = decision["partition"] if decision else ",".join(job.partitions)
             rows.append({"partition": partition, "slurm_priority": job.priority, **shown})
     return sorted(rows, key=lambda row: (row["partition"], row["rank"] is None, row["rank"] or 0, row["job_id"]))
-
-
-def _made_from(stored: Stored | None) -> str | None:
-    if stored is None:
-        return None
-    return "script and sources" if stored.reading.sources else "script only"
 
 
 def _short(decision: dict[str, Any]) -> Answer:
