@@ -27,6 +27,10 @@ MAX_REFUSED = 10_000
 """Scripts without a usable rewriting that are remembered, so that they aren't sent again."""
 
 
+Knows = Callable[[Vectors], bool]
+"""Whether the probe knows scripts of that vector."""
+
+
 class Result(StrEnum):
     """What became of one script, for the metrics."""
 
@@ -54,30 +58,34 @@ class Rewriter:
         """Read the exemplars. Blocks on files and on the encoder."""
         self._exemplars = load(self._config.exemplars, self._encoder, self._config.max_chars)
 
-    def exemplar(self, vector: Vectors, knows: Callable[[Vectors], bool]) -> Exemplar | None:
-        """The exemplar nearest to a script's ``vector`` among those that the probe ``knows``: the style of another
-        would lead nowhere."""
-        return nearest(vector, (exemplar for exemplar in self._exemplars if knows(exemplar.vector)))
+    def known(self, text_key: str, vector: Vectors, knows: Knows) -> Vectors | None:
+        """The vector of the rewriting of the text with that key and ``vector``, None where there is none."""
+        exemplar = self._exemplar(vector, knows)
+        return None if exemplar is None else self._encoder.get(self._key(exemplar, text_key))
 
-    def known(self, text_key: str, exemplar: Exemplar) -> Vectors | None:
-        """The vector of the rewriting of the text with that key, None where it hasn't been rewritten."""
-        return self._encoder.get(self._key(exemplar, text_key))
+    def rewrite(self, text: str, vector: Vectors, knows: Knows) -> Vectors | None:
+        """The vector of ``text`` (a :attr:`slurmcast.model.Reading.text`, of that ``vector``) in the nearest style that
+        the probe ``knows``; from now on :meth:`known`. None where there is none.
 
-    def rewrite(self, text: str, exemplar: Exemplar) -> Vectors | None:
-        """The vector of ``text`` (a :attr:`slurmcast.model.Reading.text`) in the style of ``exemplar``, from now on
-        :meth:`known`; None where there is none. Asks the server once for each script: blocks as long as that takes."""
-        script = program(text)
-        if not 0 < len(script) <= self._config.max_chars:
+        Asks the server once for each script: blocks as long as that takes.
+        """
+        exemplar, script = self._exemplar(vector, knows), program(text)
+        if exemplar is None or not 0 < len(script) <= self._config.max_chars:
             return None
         # Submissions that differ in arguments alone are one script to the server.
         key = self._key(exemplar, script)
         with self._turn(key):
-            vector = self._encoder.get(key)
-            if vector is None and key not in self._refused:
-                vector = self._ask(key, script, exemplar)
-        if vector is not None:
-            self._encoder.cache.put({key: vector, self._key(exemplar, self._encoder.key(text)): vector})
-        return vector
+            rewritten = self._encoder.get(key)
+            if rewritten is None and key not in self._refused:
+                rewritten = self._ask(key, script, exemplar)
+            if rewritten is not None:
+                own = self._key(exemplar, self._encoder.key(text))
+                self._encoder.cache.put({key: rewritten, own: rewritten})
+        return rewritten
+
+    def _exemplar(self, vector: Vectors, knows: Knows) -> Exemplar | None:
+        """The nearest one among those that the probe ``knows``: the style of another would lead nowhere."""
+        return nearest(vector, (exemplar for exemplar in self._exemplars if knows(exemplar.vector)))
 
     def _ask(self, key: str, script: str, exemplar: Exemplar) -> Vectors | None:
         config, vector = self._config, None
