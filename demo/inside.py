@@ -151,6 +151,9 @@ def run_history(seed: int, out: Path) -> None:
     )
     if done.returncode != 0:
         raise SystemExit(f"training failed: {done.stderr.strip()}\n{_logs()}")
+    trained = json.loads(done.stdout)
+    if not trained["promoted"]:
+        raise SystemExit(f"the model was not put to use: {trained['reason']}")
     (out / "train.json").write_text(done.stdout)
     shutil.copytree(STATE[0], out / "state", ignore=shutil.ignore_patterns("rejected", "lock"), symlinks=True)
     print(f"  {len(jobs)} runs of {len({job.work for job in jobs})} works", flush=True)

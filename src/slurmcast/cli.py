@@ -201,21 +201,65 @@ def agent(cfg: config.Config, once: bool, dry_run: bool) -> None:
 
 @main.command(short_help="Train a probe on the finished jobs.")
 @click.option("--kind", help="size+ratio, paper, log or log+numbers; default: probe.kind of the configuration.")
+@click.option("--force", is_flag=True, help="Put the model to use even where the test speaks against it.")
+@click.option("--list", "listed", is_flag=True, help="Show the versions that there are, with their figures.")
+@click.option(
+    "--rollback",
+    is_flag=False,
+    flag_value="",
+    metavar="[VERSION]",
+    help="Go back to the version before, or to VERSION.",
+)
 @as_json
 @click.pass_obj
 @guarded
-def train(cfg: config.Config, kind: str | None, as_json: bool) -> None:
+def train(cfg: config.Config, kind: str | None, force: bool, listed: bool, rollback: str | None, as_json: bool) -> None:
     """Train a probe on the finished jobs in the store; the daemon takes it over at once.
 
-    To be run as the daemon's user: runuser -u slurmcast -- slurmcast train
+    First a model trained on the older jobs is tested on the newest ones: only where it isn't worse than what is in use,
+    a model trained on all jobs is put to use. To be run as the daemon's user: runuser -u slurmcast -- slurmcast train
     """
-    from slurmcast.train import TrainError, train_from_store
+    from slurmcast.train import TrainError, train_from_store, versions
+    from slurmcast.train import rollback as go_back
 
+    if sum((listed, rollback is not None, force or kind is not None)) > 1:
+        raise click.UsageError("--list, --rollback and training (--kind, --force) are three different things")
     try:
-        figures = train_from_store(cfg, kind)
+        if listed:
+            emit(versions(cfg), as_json, show.versions)
+        elif rollback is not None:
+            emit(go_back(cfg, rollback), as_json, show.rolled_back)
+        else:
+            emit(train_from_store(cfg, kind, force), as_json, show.trained)
     except TrainError as error:
         raise Failure(str(error)) from None
-    emit(figures, as_json, show.figures)
+
+
+@main.command(short_help="How good the estimates are on the site's own jobs.")
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.8,
+    show_default=True,
+    help="Share of the jobs, the oldest, to learn from; the others test.",
+)
+@click.option("--paper", is_flag=True, help="Train the paper's probe too, which takes minutes and torch.")
+@as_json
+@click.pass_obj
+@guarded
+def evaluate(cfg: config.Config, share: float, paper: bool, as_json: bool) -> None:
+    """Compare prior, history, probe and simple guesses on the newest finished jobs, each learned from the older ones.
+
+    To be run as the daemon's user: runuser -u slurmcast -- slurmcast evaluate
+    """
+    from slurmcast.evaluate import evaluate as run
+    from slurmcast.train import TrainError
+
+    try:
+        answer = run(cfg, share, paper)
+    except TrainError as error:
+        raise Failure(str(error)) from None
+    emit(answer, as_json, show.evaluation)
 
 
 if __name__ == "__main__":

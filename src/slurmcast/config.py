@@ -145,6 +145,8 @@ class ProbeConfig:
 
     kind: Literal["paper", "log", "log+numbers", "size+ratio"] = "size+ratio"
     seed: int = 0
+    keep: int = 10
+    """How many trained models are kept, the newest; the one in use and the one before it always are."""
 
 
 @dataclass(frozen=True)
@@ -265,6 +267,8 @@ def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
             raise ConfigError(f"{origin}: align.{key} = {value}: must be {low} to {high}")
     if config.align.url and not config.align.model:
         raise ConfigError(f"{origin}: align.url needs align.model, the model's name at that server")
+    if config.probe.keep < 1:
+        raise ConfigError(f"{origin}: probe.keep = {config.probe.keep}: must be at least 1")
     if config.agent.kappa < 0:
         raise ConfigError(f"{origin}: agent.kappa = {config.agent.kappa}: must not be negative")
     names = [part.name for part in config.partition]

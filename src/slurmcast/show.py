@@ -77,6 +77,8 @@ def prediction(answer: Answer) -> None:
     console.print(_made_from(answer), soft_wrap=True)
     if answer.get("numbers"):
         console.print(_numbers(answer["numbers"]), soft_wrap=True)
+    if answer.get("remark"):
+        console.print(answer["remark"], soft_wrap=True)
     for missing in answer.get("missing_sources", ()):
         console.print(f"Not read: {missing}")
 
@@ -162,9 +164,72 @@ def released(answer: Sequence[Answer]) -> None:
         console.print("Nothing to give back: no pending job was changed by slurmcast.")
 
 
-def figures(answer: Answer) -> None:
-    """What ``train`` measured: one row per partition and target, cross-validated."""
+def trained(answer: Answer) -> None:
+    """What ``train`` did: whether the model was put to use, why, and its figures on left-out jobs."""
     console = _console()
-    console.print(f"Model {answer['model']}: {answer['examples']} examples, kind {answer['kind']}")
-    for key, value in answer.get("figures", {}).items():
-        console.print(f"  {key}: {value:.4g}" if isinstance(value, float) else f"  {key}: {value}", soft_wrap=True)
+    if not answer["promoted"]:
+        console.print(f"Not put to use: {answer['reason']}.", soft_wrap=True)
+        console.print("What is in use stays. slurmcast train --force puts it to use all the same.", soft_wrap=True)
+        return
+    why = "by --force; the test said" if answer["forced"] else "the model trained on the older jobs was"
+    console.print(f"Model {answer['model']} ({answer['kind']}, {answer['examples']} jobs) is in use.", soft_wrap=True)
+    console.print(f"Why: {why} {answer['reason']}.", soft_wrap=True)
+    table = _table(
+        "Jobs left out in training", "GPU type", "estimate of", "jobs", "median error", "80 % interval holds"
+    )
+    for gpu_type, targets in answer["figures"].get("types", {}).items():
+        for target, row in targets.items():
+            table.add_row(gpu_type, target, str(row["keys"]), _percent(row["median_ape"]), _percent(row["coverage80"]))
+    console.print(table)
+
+
+def versions(answer: Sequence[Answer]) -> None:
+    """What ``train --list`` shows."""
+    table = _table("Models, the newest first", "version", "", "kind", "examples", "median error of time")
+    for model in answer:
+        if "error" in model:
+            table.add_row(model["version"], model["state"], model["error"], "", "")
+            continue
+        types = model["figures"].get("types", {})
+        errors = (f"{name} {_percent(row['time']['median_ape'])}" for name, row in types.items() if "time" in row)
+        examples = str(model["figures"].get("examples", ""))
+        table.add_row(model["version"], model["state"], model["kind"], examples, ", ".join(errors))
+    _console().print(table if answer else "No model has been trained yet.")
+
+
+def rolled_back(answer: Answer) -> None:
+    """What ``train --rollback`` did."""
+    _console().print(f"Model {answer['model']} is in use again, in place of {answer['former']}.", soft_wrap=True)
+
+
+def evaluation(answer: Answer) -> None:
+    """What ``evaluate`` measured."""
+    console = _console()
+    since = moment(answer["since"])
+    console.print(
+        f"{answer['newer']} jobs that ended since {since}, estimated from the {answer['older']} before; "
+        f"{_percent(answer['repeated'])} of them had run before.",
+        soft_wrap=True,
+    )
+    for target in ("time", "energy"):
+        rows = [row for row in answer["results"] if row["target"] == target]
+        if rows:
+            console.print(_evaluated(target, rows))
+    for name, reason in answer["left_out"].items():
+        console.print(f"{name}: left out, {reason}", soft_wrap=True)
+
+
+def _evaluated(target: str, rows: Sequence[Answer]) -> Table:
+    names = ("estimate", "jobs", "unknown", "median error", "p90 error", "Spearman", "80 % interval", "better type")
+    table = _table(target.capitalize(), *names)
+    for row in rows:
+        spearman = "" if row["spearman"] is None else f"{row['spearman']:.2f}"
+        errors = (_percent(row["unknown"]), _percent(row["median_ape"]), _percent(row["p90_ape"]))
+        table.add_row(
+            row["estimate"], str(row["jobs"]), *errors, spearman, _percent(row["coverage80"]), _percent(row["better"])
+        )
+    return table
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}" if share >= 0.1 or not share else f"{share:.1%}"

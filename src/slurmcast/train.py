@@ -3,60 +3,135 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, get_args, get_type_hints
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast, get_args, get_type_hints
 
 from slurmcast.config import Config, ProbeConfig
 from slurmcast.encoder.base import EncoderError, load
 from slurmcast.encoder.cache import CachedEncoder
-from slurmcast.probe.examples import Example, TrainingError
+from slurmcast.evaluation.cases import Case, TooFewJobs, cases, site
+from slurmcast.evaluation.estimators import trained
+from slurmcast.evaluation.promotion import Verdict, trial
+from slurmcast.probe.examples import TrainingError
+from slurmcast.probe.model import Model, ModelError
 from slurmcast.probe.registry import Registry
-from slurmcast.probe.train import train
-from slurmcast.store.store import Label, Store, StoreError
+from slurmcast.store.store import Store, StoreError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class TrainError(Exception):
-    """No model could be trained; the message says what to do."""
+    """It can't be done; the message says what to do."""
 
 
-def train_from_store(config: Config, kind: str | None = None) -> dict[str, Any]:
-    """Train on every completed job whose submission the store knows, promote the model, and return its figures."""
+def said(function: Callable[P, T]) -> Callable[P, T]:
+    """Let every expected fault of ``function`` come as a :class:`TrainError` that says what to do."""
+
+    @wraps(function)
+    def inner(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except (EncoderError, StoreError, TrainingError, ModelError) as error:
+            raise TrainError(str(error)) from None
+        except sqlite3.Error as error:
+            raise TrainError(f"store.db or embeddings.db: {error}; run as the user of slurmcastd") from None
+        except OSError as error:
+            raise TrainError(f"{error.filename}: {error.strerror}; run as the user of slurmcastd") from None
+
+    return inner
+
+
+@said
+def train_from_store(config: Config, kind: str | None = None, force: bool = False) -> dict[str, Any]:
+    """Test a model of ``kind`` (default: the configuration's) on the newest jobs; where it passes, or with ``force``,
+    train it on all completed jobs whose submission the store knows and put it to use. What was done, for printing."""
+    probe = probe_config(config, kind)
+    ordered, encoder = known_cases(config)
+    registry = Registry(config.paths.models)
+    where, type_of = site(config, ordered)
+
+    def train(known: Sequence[Case], kind: str) -> Model:
+        return trained(known, replace(probe, kind=cast(Any, kind)), encoder, type_of)
+
+    verdict: Verdict | None = None
+    try:
+        verdict = trial(ordered, probe.kind, train, in_use(registry, encoder), where, type_of)
+        reason = verdict.reason
+    except TooFewJobs as error:
+        reason = str(error)
+    except TrainingError as error:
+        reason = f"no model could be trained on the older jobs: {error}"
+    answer: dict[str, Any] = {
+        "promoted": force or (verdict is not None and verdict.promote),
+        "forced": force,
+        "reason": reason,
+        "kind": probe.kind,
+        "examples": len(ordered),
+    }
+    if not answer["promoted"]:
+        return answer
+    model = train(ordered, probe.kind)
+    figures = {**model.figures, "learned_until": max(case.ended for case in ordered), "promoted_because": reason}
+    version = registry.add(replace(model, figures=figures))
+    registry.promote(version, ("forced; " if force else "") + reason)
+    return {**answer, "model": version, "figures": figures, "pruned": registry.prune(config.probe.keep)}
+
+
+@said
+def rollback(config: Config, version: str = "") -> dict[str, Any]:
+    """Put ``version``, by default the one before the present one, to use again."""
+    registry = Registry(config.paths.models)
+    former, before = registry.current(), registry.before()
+    if not version and not before:
+        raise TrainError(f"{config.paths.models}: no version was in use before {former or 'now'}; see train --list")
+    chosen = version or before[-1]
+    registry.promote(chosen, f"rolled back from {former}")
+    return {"model": chosen, "former": former}
+
+
+@said
+def versions(config: Config) -> list[dict[str, Any]]:
+    """All versions with their figures, the newest first."""
+    registry = Registry(config.paths.models)
+    current, before = registry.current(), registry.before()
+    found: list[dict[str, Any]] = []
+    for version in reversed(registry.versions()):
+        state = "in use" if version == current else "before" if version in before else ""
+        try:
+            model = registry.read(version)
+        except ModelError as error:
+            found.append({"version": version, "state": state, "error": str(error)})
+            continue
+        facts: dict[str, Any] = {"kind": model.kind, "encoder": model.encoder, "figures": dict(model.figures)}
+        found.append({"version": version, "state": state, **facts})
+    return found
+
+
+def probe_config(config: Config, kind: str | None) -> ProbeConfig:
+    """The configuration's probe, of another ``kind`` where one is given."""
     allowed = get_args(get_type_hints(ProbeConfig)["kind"])
     if kind is not None and kind not in allowed:
         raise TrainError(f"--kind {kind}: must be one of {', '.join(allowed)}")
-    probe = replace(config.probe, kind=kind) if kind is not None else config.probe  # type: ignore[arg-type]
+    return replace(config.probe, kind=cast(Any, kind)) if kind is not None else config.probe
+
+
+def known_cases(config: Config) -> tuple[list[Case], str]:
+    """The store's finished jobs whose vector the cache has, and the encoder's name."""
+    encoder = CachedEncoder(load(config.encoder), config.paths.state_dir / "embeddings.db")
+    store = Store(config.paths.store, config.cluster)
     try:
-        encoder = CachedEncoder(load(config.encoder), config.paths.state_dir / "embeddings.db")
-        store = Store(config.paths.store, config.cluster)
-        examples = _examples(store.labels(), encoder)
-        types = {part.name: part.gpu_type for part in config.partition if part.gpu_type}
-        result = train(examples, probe, encoder=encoder.name, partitions=types)
-        registry = Registry(config.paths.models)
-        version = registry.add(result.model)
-        registry.promote(version)
-    except (EncoderError, StoreError, TrainingError) as error:
-        raise TrainError(str(error)) from None
-    except sqlite3.Error as error:
-        raise TrainError(f"{config.paths.state_dir}: {error}; run as the user of slurmcastd") from None
-    except OSError as error:
-        raise TrainError(f"{error.filename}: {error.strerror}; run as the user of slurmcastd") from None
-    return {"model": version, "kind": probe.kind, "examples": len(examples), "figures": dict(result.figures)}
+        labels = store.labels()
+    finally:
+        store.close()
+    return cases(labels, encoder.vectors({label.text_key for label in labels})), encoder.name
 
 
-def _examples(labels: list[Label], encoder: CachedEncoder) -> list[Example]:
-    """Labels with their vectors; one whose vector the cache doesn't have (another encoder's) is left out."""
-    vectors = encoder.vectors({label.text_key for label in labels})
-    return [
-        Example(
-            key=label.key,
-            vector=vectors[label.text_key],
-            numbers=label.reading.numbers,
-            gpus=label.outcome.gpus,
-            partition=label.outcome.partition,
-            gpu_type=label.outcome.gpu_type,
-            time_s=max(label.outcome.elapsed_s, 1.0),
-            energy_kwh=label.outcome.energy_kwh,
-        )
-        for label in labels
-        if label.text_key in vectors
-    ]
+def in_use(registry: Registry, encoder: str) -> Model | None:
+    """The model in use, None where there is none that could be used."""
+    try:
+        return registry.load(encoder)
+    except ModelError:
+        return None

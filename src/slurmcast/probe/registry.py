@@ -1,8 +1,9 @@
-"""A folder of trained models: one version a folder, and a link to the one in use."""
+"""A folder of trained models: one version a folder, a link to the one in use, and a log of what was in use before."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import time
@@ -11,6 +12,8 @@ from pathlib import Path
 from slurmcast.probe.model import SETTINGS_FILE, TENSORS_FILE, Model, ModelError, read
 
 CURRENT = "current"
+LOG = "promotions.jsonl"
+"""One line for each change of the version in use: ``{"at": Unix seconds, "version", "reason"}``."""
 
 
 class Registry:
@@ -36,7 +39,7 @@ class Registry:
             draft.rename(self.folder / version)
         return version
 
-    def promote(self, version: str) -> None:
+    def promote(self, version: str, reason: str = "") -> None:
         """Make ``version`` the one in use, by one atomic step. Raises :class:`ModelError`."""
         if version not in self.versions():
             known = ", ".join(self.versions()) or "none"
@@ -44,8 +47,39 @@ class Registry:
         link = self.folder / f".{CURRENT}-{os.getpid()}"
         link.unlink(missing_ok=True)
         link.symlink_to(version)
+        with (self.folder / LOG).open("a") as log:  # first: a version that was in use is never missing in the log
+            log.write(json.dumps({"at": round(time.time()), "version": version, "reason": reason}) + "\n")
         link.replace(self.folder / CURRENT)
         _sync(self.folder)
+
+    def before(self) -> list[str]:
+        """The versions that were in use before the present one and are still there, the latest last.
+
+        Going back to one takes those after it off, so that going back twice goes back two versions.
+        """
+        try:
+            lines = (self.folder / LOG).read_text().splitlines()
+        except FileNotFoundError:
+            lines = []
+        used: list[str] = []
+        for line in lines:
+            try:
+                version = str(json.loads(line)["version"])
+            except (ValueError, KeyError, TypeError):
+                continue  # cut by a crash or a full disk
+            used = [*used[: used.index(version)], version] if version in used else [*used, version]
+        current, there = self.current(), set(self.versions())
+        if current in used:
+            used = used[: used.index(current)]
+        return [version for version in used if version in there and version != current]
+
+    def prune(self, keep: int) -> list[str]:
+        """Delete all but the ``keep`` newest versions, never the one in use nor the one before it; the deleted ones."""
+        kept = {*self.versions()[-keep:], *self.before()[-1:], self.current()}
+        gone = [version for version in self.versions() if version not in kept]
+        for version in gone:
+            shutil.rmtree(self.folder / version)
+        return gone
 
     def versions(self) -> list[str]:
         """All versions, the oldest first."""
@@ -58,13 +92,17 @@ class Registry:
         link = self.folder / CURRENT
         return link.readlink().name if link.is_symlink() else None
 
+    def read(self, version: str) -> Model:
+        """The model of ``version``, whatever its encoder. Raises :class:`ModelError`."""
+        return read(self.folder / version)
+
     def load(self, encoder: str, version: str | None = None) -> Model:
         """The model of ``version``, by default the one in use. Raises :class:`ModelError`, also where it was trained
         on vectors of another encoder than ``encoder``."""
         version = version or self.current()
         if version is None:
             raise ModelError(f"{self.folder}: no model yet: run slurmcast train once jobs have finished")
-        model = read(self.folder / version)
+        model = self.read(version)
         if model.encoder != encoder:
             raise ModelError(
                 f"{self.folder / version}: trained on vectors of {model.encoder}, the encoder is {encoder}: "

@@ -60,8 +60,9 @@ class Store(Database):
             if done.rowcount:
                 self._put_estimates(submission, estimates)
 
-    def set_estimates(self, submission: int, estimates: Sequence[Estimate], model: str) -> None:
-        """Replace a submission's estimates by those of ``model``; nothing where the submission has expired."""
+    def set_estimates(self, submission: int, estimates: Sequence[Estimate], model: str | None) -> None:
+        """Replace a submission's estimates by those of ``model``, None where better ones are still to be made; nothing
+        where the submission has expired."""
         with self.transaction():
             done = self._db.execute("UPDATE submission SET model = ? WHERE id = ?", (model, submission))
             if done.rowcount:
@@ -79,6 +80,12 @@ class Store(Database):
     def submission(self, submission: int) -> Stored:
         """A submission that is there."""
         return stored(self._db.execute(f"SELECT {STORED} FROM submission WHERE id = ?", (submission,)).fetchone())
+
+    def current(self, submission: int, text_key: str) -> Stored | None:
+        """The submission; None where it has expired or been revised, so that its text is another one now."""
+        query = f"SELECT {STORED} FROM submission WHERE id = ? AND text_key = ?"
+        row = self._db.execute(query, (submission, text_key)).fetchone()
+        return None if row is None else stored(row)
 
     def unclaimed(self, uid: int, earliest: int, latest: int) -> list[Stored]:
         """That user's submissions of that time span which aren't known to have become a job, oldest first."""
@@ -232,6 +239,11 @@ class Store(Database):
             if outcome.gpus > 0:
                 found.append(Label(key, text_key, reading, outcome, Origin(uid, key, sha256, name)))
         return found
+
+    def scripts(self) -> dict[str, str]:
+        """The scripts that were kept (``daemon.keep_scripts``), by their sha256."""
+        rows = self._db.execute("SELECT DISTINCT script_sha256, script FROM submission WHERE script IS NOT NULL")
+        return {sha256: script.decode("utf-8", "replace") for sha256, script in rows}
 
     # kappa
 

@@ -1,0 +1,55 @@
+"""A site's state folder with a store and vectors in the cache: jobs of a made-up world, ended one after the other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from slurmcast.config import Config, EncoderConfig, PartitionConfig, Paths
+from slurmcast.encoder.cache import VectorCache
+from slurmcast.model import GpuRequest, Job, Outcome, Reading, Submission
+from slurmcast.probe import Example
+from slurmcast.store.store import NewSubmission, Store
+from tests.unit.probe_world import PARTITIONS, World, known_scripts
+
+BEGAN = 1_700_000_000
+LIMIT_S = 3600
+
+
+def site(folder: Path) -> Config:
+    """The configuration of a site whose state is in ``folder``."""
+    partitions = tuple(PartitionConfig(name, gpu_type) for name, gpu_type in PARTITIONS.items())
+    return Config("test", Paths(folder, folder, folder), encoder=EncoderConfig(), partition=partitions)
+
+
+def jobs(count: int, seed: int = 0, both: float = 0.2) -> list[Example]:
+    """Finished jobs of a world's scripts, at most ``count``, in the order in which they ended."""
+    world = World(seed)
+    return world.history(count, known_scripts(world), both)[:count]
+
+
+def fill(
+    config: Config, examples: Sequence[Example], first: int = 0, keep_scripts: bool = False, first_uid: int = 1000
+) -> None:
+    """Let ``examples`` run and end, a minute apart; ``first``: how many ran before. Each script is one user's, with a
+    uid from ``first_uid`` up."""
+    store = Store(config.paths.store, config.cluster)
+    cache = VectorCache(config.paths.state_dir / "embeddings.db")
+    for number, example in enumerate(examples, first + 1):
+        script = hashlib.sha256(example.vector.tobytes()).hexdigest()
+        uid, at = first_uid + int(script[:4], 16), BEGAN + 60 * number
+        cache.put({script: example.vector})
+        key = hashlib.sha256(f"{example.key} {script}".encode()).hexdigest()
+        limit = {"time_limit_s": float(LIMIT_S)}
+        reading = Reading(key, "", {**example.numbers, **limit}, GpuRequest(per_job=1), example.gpus, (), LIMIT_S)
+        submission = Submission(uid, f"u{uid}", f"job-{script[:6]}", at, script.encode(), len(script))
+        new = NewSubmission(submission, reading, script, spool_name=f"{number}.job", keep_script=keep_scripts)
+        job = Job(number, submission.user, uid, submission.name, "PENDING", "", (example.partition,), at)
+        store.see([job])
+        store.claim(job, store.add(new, []))
+        outcome = Outcome(number, at, example.partition, example.gpu_type, example.gpus, "COMPLETED", at, at + 1, 0.0)
+        store.add_outcomes([replace(outcome, elapsed_s=example.time_s, energy_kwh=example.energy_kwh)])
+    store.close()
+    cache.close()

@@ -1,0 +1,199 @@
+"""``slurmcast train``: tested before it is put to use, listed, taken back, pruned; on real stores and real models."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from slurmcast.cli import main
+from slurmcast.config import Config, ProbeConfig
+from slurmcast.evaluation.promotion import verdict
+from slurmcast.probe import Registry
+from slurmcast.train import TrainError, known_cases, rollback, train_from_store, versions
+from tests.unit.probe_world import PARTITIONS
+from tests.unit.store_world import BEGAN, fill, jobs, site
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return site(tmp_path)
+
+
+def current(config: Config) -> str | None:
+    return Registry(config.paths.models).current()
+
+
+def test_the_first_model_is_put_to_use_where_it_beats_what_is_given_without_one(config: Config) -> None:
+    fill(config, jobs(100))
+    answer = train_from_store(config)
+    assert answer["promoted"] and answer["reason"].startswith("better than no model on the 20 newest jobs")
+    model = Registry(config.paths.models).load(known_cases(config)[1])
+    assert model.version == answer["model"] and model.figures["examples"] == 100
+    assert model.figures["learned_until"] == BEGAN + 60 * 100 + 1
+
+
+def test_a_model_that_is_worse_than_none_is_not_put_to_use_unless_forced(config: Config) -> None:
+    every = jobs(100)
+    fill(config, every[:80])
+    changed = [replace(example, time_s=1800.0, energy_kwh=None) for example in every[80:]]
+    fill(config, changed, first=80, first_uid=100_000)  # new users, for whom known scripts take half an hour
+    answer = train_from_store(config)
+    assert not answer["promoted"] and answer["reason"].startswith("worse than no model")
+    assert (Registry(config.paths.models).versions(), current(config)) == ([], None)
+    forced = train_from_store(config, force=True)
+    assert forced["promoted"] and forced["forced"] and forced["model"] == current(config)
+
+
+def test_the_model_in_use_is_tested_itself_on_the_jobs_since(config: Config) -> None:
+    every = jobs(150)
+    fill(config, every[:100])
+    first = train_from_store(config)["model"]
+    fill(config, every[100:130], first=100)
+    answer = train_from_store(config)
+    assert answer["promoted"] and f"the model in use ({first}) on the 30 newest jobs" in answer["reason"]
+
+
+def test_one_that_has_seen_the_test_is_stood_for_by_its_kind(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr("slurmcast.probe.network.EPOCHS", 2)  # a network that has hardly learned
+    fill(config, jobs(60))
+    first = train_from_store(config)["model"]
+    answer = train_from_store(config, kind="paper")
+    assert not answer["promoted"] and current(config) == first
+    assert "worse than a model of the kind in use, size+ratio, trained on the same jobs" in answer["reason"]
+    again = train_from_store(config)
+    assert again["promoted"] and "better than no model on the 12 newest jobs" in again["reason"]
+
+
+def test_a_model_of_another_encoder_counts_as_none(config: Config) -> None:
+    fill(config, jobs(100))
+    train_from_store(config)
+    path = config.paths.models / str(current(config)) / "model.json"
+    path.write_text(path.read_text().replace(known_cases(config)[1], "former"))
+    assert "no model on the" in train_from_store(config)["reason"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "against", "promote"),
+    [
+        ([1.0, 1.0, 1.0], [2.0, 2.0, 3.0], "no model", True),
+        ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], "no model", False),
+        ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], "the model in use", True),
+        ([2.0, 1.0, 1.0], [1.0, 1.0, 1.0], "the model in use", True),  # worse by chance, as far as can be told
+        ([2.0, 2.0, 2.1], [1.0, 1.0, 1.0], "the model in use", False),
+    ],
+)
+def test_the_verdict(ours: list[float], theirs: list[float], against: str, promote: bool) -> None:
+    found = verdict(ours, theirs, against)
+    assert (found.promote, found.tested) == (promote, 3)
+    assert against in found.reason and ("worse" in found.reason) is not promote
+
+
+@pytest.mark.parametrize(("count", "problem"), [(0, "are too few"), (13, "are too few"), (14, "are too few")])
+def test_too_few_jobs_to_test_with_are_said(config: Config, count: int, problem: str) -> None:
+    fill(config, jobs(count, both=0.0))
+    answer = train_from_store(config)
+    assert not answer["promoted"] and problem in answer["reason"]
+    if count >= 13:
+        assert train_from_store(config, force=True)["promoted"]
+    else:
+        with pytest.raises(TrainError, match="run more jobs"):
+            train_from_store(config, force=True)
+
+
+def test_old_models_are_pruned_but_not_the_one_before(config: Config) -> None:
+    fill(config, jobs(40))
+    config = replace(config, probe=ProbeConfig(keep=1))
+    names = []
+    for seed in range(4):
+        fill(config, jobs(1, seed=seed + 5), first=40 + seed)
+        names.append(train_from_store(config, force=True)["model"])
+    registry = Registry(config.paths.models)
+    assert set(registry.versions()) == set(names[-2:]) and registry.before() == [names[-2]]
+    rollback(config)
+    assert registry.prune(1) == []  # the newest is kept, and the one in use
+    with pytest.raises(TrainError, match="no version was in use before"):
+        rollback(config)
+
+
+def run(config: Config, *words: str) -> Result:
+    """A slurmcast command with the site's configuration."""
+    path = config.paths.state_dir / "slurmcast.toml"
+    lines = ['cluster = "test"', "[paths]", *(f'{n} = "{config.paths.state_dir}"' for n in ("run_dir", "state_dir"))]
+    for name, gpu_type in PARTITIONS.items():
+        lines += ["[[partition]]", f'name = "{name}"', f'gpu_type = "{gpu_type}"']
+    path.write_text("\n".join(lines))
+    return CliRunner().invoke(main, ["--config", str(path), *words])
+
+
+def answer_of(config: Config, *words: str) -> Any:
+    done = run(config, *words, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_by_hand_forth_and_back(config: Config) -> None:
+    assert "No model has been trained yet" in run(config, "train", "--list").stdout
+    fill(config, jobs(100))
+    made = []
+    for number in range(3):
+        fill(config, jobs(1, seed=number + 5), first=100 + number)
+        made.append(answer_of(config, "train", "--force")["model"])
+    listed = answer_of(config, "train", "--list")
+    assert [(m["version"], m["state"]) for m in listed] == [
+        (made[2], "in use"),
+        (made[1], "before"),
+        (made[0], "before"),
+    ]
+    assert listed[0]["figures"]["examples"] == 103
+    assert answer_of(config, "train", "--rollback") == {"model": made[1], "former": made[2]}
+    assert f"{made[0]} is in use again, in place of {made[1]}" in " ".join(
+        run(config, "train", "--rollback").stdout.split()
+    )
+    assert answer_of(config, "train", "--rollback", made[2])["model"] == made[2]
+    assert "size+ratio" in run(config, "train", "--list").stdout
+    unknown = run(config, "train", "--rollback", "nonsense")
+    assert unknown.exit_code == 1 and "no version 'nonsense'" in unknown.stderr
+    assert "prior" in run(config, "evaluate").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "problem"),
+    [
+        (("train", "--kind", "magic"), 1, "must be one of paper, log"),
+        (("train", "--rollback"), 1, "no version was in use before"),
+        (("train", "--list", "--rollback"), 2, "three different things"),
+        (("train", "--force", "--list"), 2, "three different things"),
+        (("evaluate",), 1, "are too few"),
+        (("evaluate", "--share", "1"), 2, "not in the range"),
+    ],
+)
+def test_what_cannot_be_done_is_said(config: Config, words: tuple[str, ...], code: int, problem: str) -> None:
+    done = run(config, *words)
+    assert (done.exit_code, "Traceback" in done.output) == (code, False)
+    assert problem in done.output
+
+
+def test_a_damaged_model_is_listed_as_such(config: Config) -> None:
+    fill(config, jobs(60))
+    name = train_from_store(config, force=True)["model"]
+    (config.paths.models / name / "model.safetensors").write_bytes(b"")
+    (found,) = versions(config)
+    assert "sha256" in found["error"] and found["state"] == "in use"
+    assert "sha256" in run(config, "train", "--list").stdout
+
+
+def test_a_log_cut_by_a_crash_is_read_as_far_as_it_goes(config: Config) -> None:
+    fill(config, jobs(60))
+    first = train_from_store(config, force=True)["model"]
+    with (config.paths.models / "promotions.jsonl").open("a") as log:
+        log.write('{"at": 17000')
+    assert Registry(config.paths.models).before() == []
+    fill(config, jobs(1, seed=5), first=60)
+    train_from_store(config, force=True)
+    assert Registry(config.paths.models).before() == [first]
