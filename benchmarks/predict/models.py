@@ -15,7 +15,7 @@ from sklearn.linear_model import RidgeCV
 
 from predict.data import Run
 from slurmcast.config import ProbeConfig
-from slurmcast.probe import Example, Model, TrainingError, per_type, prior, train
+from slurmcast.probe import Example, Model, Site, TrainingError, per_type, prior, train
 from slurmcast.probe.estimator import Query
 from slurmcast.probe.examples import merged
 
@@ -73,7 +73,7 @@ def ours(known: Sequence[Case], asked: Sequence[Case], seed: int) -> Guesses:
 
 
 def _ends(model: Model, asked: Example) -> list[tuple[float, float]]:
-    (estimate,) = model.predict(asked.vector, asked.numbers, {asked.partition: asked.gpus})
+    (estimate,) = model.predict(asked.vector, asked.numbers, {asked.partition: asked.gpus}, key=asked.key)
     return [
         (np.nan, np.nan) if interval is None else (float(np.log(interval.p10)), float(np.log(interval.p90)))
         for interval in (estimate.time_s, estimate.energy_kwh)
@@ -141,14 +141,17 @@ def mean(known: Sequence[Case], asked: Sequence[Case], seed: int) -> Guesses:  #
 
 
 def from_limit(known: Sequence[Case], asked: Sequence[Case], seed: int) -> Guesses:  # noqa: ARG001
-    """The product's prior: what can be said before anything has run, from the script's time limit."""
+    """The product's prior: what can be said before anything has run, from the script's time limit and published ratios
+    between the GPU types."""
+    types = sorted({case.run.gpu_type for case in (*known, *asked)})
+    site = Site(dict(zip(types, types, strict=True)), {})
     middle, low, high = (np.full((len(asked), 2), np.nan) for _ in range(3))
     for index, case in enumerate(asked):
-        gpus = {case.run.gpu_type: case.run.gpus}
-        (estimate,) = prior(case.run.reading.time_limit_s, gpus, {case.run.gpu_type: None})
-        if estimate.time_s is not None:
-            ends = (estimate.time_s.p50, estimate.time_s.p10, estimate.time_s.p90)
-            middle[index, 0], low[index, 0], high[index, 0] = np.log(ends)
+        estimates = prior(case.run.reading.time_limit_s, dict.fromkeys(types, case.run.gpus), site)
+        estimate = estimates[types.index(case.run.gpu_type)]
+        for column, said in enumerate((estimate.time_s, estimate.energy_kwh)):
+            if said is not None:
+                middle[index, column], low[index, column], high[index, column] = np.log((said.p50, said.p10, said.p90))
     return Guesses(middle, low, high)
 
 
