@@ -192,9 +192,12 @@ def check_daemon(config: Config) -> Check:
 
 def check_encoder(config: Config) -> Check:
     try:
-        encoder = Client(config).request("GET", "/v1/health").get("encoder")
+        health = Client(config).request("GET", "/v1/health")
     except ClientError as error:
         return Check("encoder", False, str(error), "start slurmcastd")
+    encoder = health.get("encoder")
+    if trouble := health.get("encoder_trouble"):
+        return Check("encoder", False, trouble, "estimates do without the code until then; nothing is lost")
     remedy = "pip install 'slurmcast[encoder]'; slurmcastd's log says what is wrong with the weights"
     return Check("encoder", bool(encoder), str(encoder or "none: estimates come from the prior alone"), remedy)
 

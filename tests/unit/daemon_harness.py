@@ -89,7 +89,9 @@ class Daemon:
     @property
     def config_path(self) -> Path:
         path = self.folder / "slurmcast.toml"
-        path.write_text(CONFIG.format(folder=self.folder, daemon=self.settings, expiry_s=self.expiry_s))
+        text = CONFIG.format(folder=self.folder, daemon=self.settings, expiry_s=self.expiry_s)
+        if not path.exists() or path.read_text() != text:  # a daemon that starts may be reading it
+            path.write_text(text)
         return path
 
     @property

@@ -131,7 +131,7 @@ def test_submissions_that_never_became_a_job_expire(daemon: Daemon) -> None:
 def test_a_full_disk_loses_nothing(daemon: Daemon) -> None:
     state = daemon.folder / "state"
     state.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(state)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(state)], check=True)
     try:
         daemon.start()
         (state / "ballast").write_bytes(bytes(4096 * (os.statvfs(state).f_bavail - 2)))

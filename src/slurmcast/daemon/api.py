@@ -23,6 +23,7 @@ from slurmcast.daemon.estimator import Estimator
 from slurmcast.daemon.intake import Intake
 from slurmcast.daemon.news import News
 from slurmcast.daemon.requests import Answer, Ask, Caller, Refused
+from slurmcast.encoder.base import EncoderError
 from slurmcast.labels import runs
 from slurmcast.model import Submission
 from slurmcast.store.store import Origin, Store
@@ -86,6 +87,7 @@ class Api:
             "status": "ok" if encoder is not None else "no encoder",
             "version": __version__,
             "encoder": encoder.name if encoder is not None else None,
+            "encoder_trouble": self._estimator.trouble or None,
             "model": self._estimator.model_version or None,
             "submissions": counts["submission"],
             "estimates": counts["estimate"],
@@ -123,9 +125,15 @@ class Api:
         work = await loop.run_in_executor(self._predicting, self._estimator.read, submission, sources)
         origin = Origin.of(submission, work.reading)
         past = runs(await self._desk.do(lambda store: store.past(origin)), origin)
+        remark = None
+        try:
+            await loop.run_in_executor(self._predicting, self._estimator.encode, work)
+        except EncoderError:
+            remark = "The script can't be encoded at present: the estimate is made without reading its code."
         estimates, _ = await loop.run_in_executor(self._predicting, self._estimator.estimate, work, past)
         return {
             "estimates": to_json(estimates),
+            "remark": remark,
             "numbers": work.reading.numbers,
             "request": to_json(work.reading.gpus),
             "made_from": work.reading.made_from,

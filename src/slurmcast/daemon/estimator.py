@@ -44,11 +44,18 @@ class Estimator:
         self._registry = Registry(config.paths.models)
         self._model: Model | None = None
         self._tried: str | None = None
+        self.trouble = ""
+        """Why the last text that was new couldn't be encoded; empty where it could."""
         self.encoder: CachedEncoder | None = None
         try:
             self.encoder = CachedEncoder(load(config.encoder), config.paths.state_dir / "embeddings.db")
         except (EncoderError, sqlite3.Error) as error:
             log.error("no encoder, estimates come from the prior: %s", error)
+
+    def close(self) -> None:
+        """End what the encoder is at."""
+        if self.encoder is not None:
+            self.encoder.close()
 
     @property
     def model_version(self) -> str:
@@ -81,18 +88,30 @@ class Estimator:
         gpus, shared = self._gpus(reading), _shared(reading)
         return prior(reading.time_limit_s, gpus, self._site, named=reading.partitions, shared=shared)
 
+    def encode(self, work: Work) -> None:
+        """Have the text's vector in the cache, from where :meth:`estimate` takes it. Slow: a new text takes tenths of
+        seconds. Raises :class:`EncoderError`, and sqlite3.Error where the vector can't be kept."""
+        if self.encoder is None or not work.reading.text or self.encoder.get(work.text_key) is not None:
+            return
+        try:
+            self.encoder.encode([work.reading.text])
+        except EncoderError as error:
+            if not self.trouble:
+                log.error("scripts can't be encoded: %s", error)
+            self.trouble = str(error)
+            raise
+        if self.trouble:
+            log.info("scripts are encoded again")
+        self.trouble = ""
+
     def estimate(self, work: Work, past: Sequence[Run] = ()) -> tuple[tuple[Estimate, ...], str]:
         """The best estimates and the name of the model in use, empty where there is none.
 
-        ``past``: the submitter's finished runs that are related to the work. Slow: a new text takes tenths of seconds
-        to encode. Raises sqlite3.Error where the vector can't be kept.
+        ``past``: the submitter's finished runs that are related to the work. Without the text's vector the probe isn't
+        asked. Raises sqlite3.Error where the cache of vectors can't be read.
         """
         model, reading = self._model, work.reading
-        vector = None
-        if self.encoder is not None:
-            if reading.text:
-                self.encoder.encode([reading.text])
-            vector = self.encoder.get(work.text_key)
+        vector = self.encoder.get(work.text_key) if self.encoder is not None else None
         gpus, shared = self._gpus(reading), _shared(reading)
         told = history(reading.numbers, gpus, self._site.types, past, shared=shared)
         if model is None or vector is None or not gpus:

@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from slurmcast.daemon.desk import Desk
 from slurmcast.daemon.estimator import Estimator, Work
 from slurmcast.daemon.spool import Spool, SpoolError
 from slurmcast.daemon.wishes import AWAITED_S, Wish, Wishes
+from slurmcast.encoder.base import EncoderAway, EncoderError
 from slurmcast.labels import runs
 from slurmcast.model import Estimate, Submission
 from slurmcast.probe.history import Run
@@ -36,6 +37,11 @@ RESCAN_S = 5.0
 RETRY_S = 5.0
 MAX_WAITING = 2000
 """Submissions whose text is held in memory until it is encoded (up to 64 KiB each); more wait in the spool."""
+MAX_POSTPONED = 500
+"""The same, while the encoder fails. The scripts of more are read back from Slurm afterwards."""
+LONGEST_PAUSE_S = 60.0
+MAX_TRIES = 20
+"""For a text that the encoder refuses, over some 17 minutes; one that is away is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class _Task:
     spool_name: str | None = None
     revision: NewSubmission | None = None
     """A better reading than the stored one; it and its estimates take the places of the former ones together."""
+    tries: int = 0
+    """How often the encoder has failed at it."""
 
 
 class Intake:
@@ -59,6 +67,7 @@ class Intake:
         self._queue: asyncio.Queue[_Task] = asyncio.Queue(MAX_WAITING)
         self._inside: set[str] = set()  # names of spool files that are being dealt with, or can't be removed
         self._reading, self._encoding = ThreadPoolExecutor(1, "read"), ThreadPoolExecutor(1, "encode")
+        self._postponed: set[int] = set()
         self.queued: dict[int, _Task] = {}
         """Submissions whose estimate is still to be made, each with the latest of its tasks."""
         self.wishes = Wishes()
@@ -68,7 +77,7 @@ class Intake:
     @property
     def full(self) -> bool:
         """Whether a script that is read back now would have to wait."""
-        return self._queue.full()
+        return self._queue.full() or len(self._postponed) >= MAX_POSTPONED
 
     async def watch(self) -> None:
         """Take in what lies in the spool and what comes. Ends only by cancellation."""
@@ -191,20 +200,57 @@ class Intake:
             task = await self._queue.get()
             if self.queued.get(task.submission) is not task:
                 continue  # a better reading has come meanwhile
-            while not await self._finished(task):
-                await asyncio.sleep(RETRY_S)
-            self._on_estimate()
-            if self.queued.get(task.submission) is not task:
+            trouble = await self._encoded(task)
+            again = isinstance(trouble, EncoderAway) or (trouble is not None and task.tries < MAX_TRIES)
+            if not again or not task.tries:
+                while not await self._finished(task, final=not again):
+                    await asyncio.sleep(RETRY_S)
+                self._on_estimate()
+            if self.queued.get(task.submission) is not task or (again and self._postpone(task)):
                 continue
             del self.queued[task.submission]
+            self._postponed.discard(task.submission)
             # A file that can't be removed stays known, so that it isn't taken in over and over.
             if task.spool_name is not None and await self._read(partial(self._spool.remove, task.spool_name)):
                 self._inside.discard(task.spool_name)
 
-    async def _finished(self, task: _Task) -> bool:
+    async def _encoded(self, task: _Task) -> EncoderError | None:
+        """Have the text's vector made, where there is none; what came in the way, and may go by itself."""
+        loop, began = asyncio.get_running_loop(), time.perf_counter()
+        try:
+            await loop.run_in_executor(self._encoding, self._estimator.encode, task.work)
+        except EncoderError as error:
+            return error
+        except (OSError, sqlite3.Error) as error:
+            return EncoderAway(f"the vector can't be kept: {error}")
+        except Exception:  # whatever the encoder makes of one text, the daemon goes on without the vector
+            log.exception("no vector for key %s", task.work.reading.key)
+        finally:
+            self.encode_seconds += time.perf_counter() - began
+        return None
+
+    def _postpone(self, task: _Task) -> bool:
+        """Queue the task again after a while; whether there is room for it to wait. Until then what has been estimated
+        without the vector stands, and is not called final."""
+        if len(self._postponed) >= MAX_POSTPONED and task.submission not in self._postponed:
+            return False
+        self._postponed.add(task.submission)
+        later = replace(task, tries=task.tries + 1)
+        self.queued[task.submission] = later
+        pause_s = min(RETRY_S * 2**task.tries, LONGEST_PAUSE_S)
+        asyncio.get_running_loop().call_later(pause_s, self._resume, later)
+        return True
+
+    def _resume(self, task: _Task) -> None:
+        if self._queue.full():
+            asyncio.get_running_loop().call_later(RETRY_S, self._resume, task)
+        else:
+            self._queue.put_nowait(task)
+
+    async def _finished(self, task: _Task, *, final: bool) -> bool:
         try:
             estimates, model = await self._best(task)
-            await self._desk.do(lambda store: _keep(store, task, estimates, model))
+            await self._desk.do(lambda store: _keep(store, task, estimates, model if final else None))
         except (StoreError, OSError, sqlite3.Error) as error:
             log.error("no estimate for submission %d, trying again in %g s: %s", task.submission, RETRY_S, error)
             return False
@@ -213,16 +259,14 @@ class Intake:
     async def _best(self, task: _Task) -> tuple[tuple[Estimate, ...], str]:
         work = task.work
         past = await self._desk.do(lambda store: _past(store, task))
-        loop, began = asyncio.get_running_loop(), time.perf_counter()
         try:
+            loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._encoding, self._estimator.estimate, work, past)
         except (OSError, sqlite3.Error):
             raise
-        except Exception:  # whatever encoder or probe make of one text, the daemon goes on
+        except Exception:  # whatever the probe makes of one text, the daemon goes on
             log.exception("no estimate by the probe for key %s, the prior stands", work.reading.key)
             return self._estimator.prior(work.reading), self._estimator.model_version
-        finally:
-            self.encode_seconds += time.perf_counter() - began
 
     async def _read(self, function: Callable[[], T]) -> T:
         """Files and scripts are read in a thread of their own: neither disk nor CPU stops the event loop."""
@@ -240,7 +284,7 @@ def _past(store: Store, task: _Task) -> list[Run]:
     return [] if origin is None else runs(store.past(origin), origin)
 
 
-def _keep(store: Store, task: _Task, estimates: tuple[Estimate, ...], model: str) -> None:
+def _keep(store: Store, task: _Task, estimates: tuple[Estimate, ...], model: str | None) -> None:
     if task.revision is None:
         store.set_estimates(task.submission, estimates, model)
     else:

@@ -92,6 +92,7 @@ async def _serve(config: Config, desk: Desk) -> None:
     config.paths.socket.unlink(missing_ok=True)
     intake.close()
     api.close()
+    estimator.close()
     for task in done - {ended}:
         task.result()  # a part that ended by itself ends the daemon, with its error
 

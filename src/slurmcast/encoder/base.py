@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ class Encoder(Protocol):
 
     @property
     def dimensions(self) -> int:
-        """Length of each vector."""
+        """Length of each vector; 0 where that isn't known before the first."""
         ...
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -40,6 +40,15 @@ class Encoder(Protocol):
 
         Raises :class:`EncoderError` where the vectors can't be had.
         """
+        ...
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """An encoder that may have to wait for something."""
+
+    def close(self) -> None:
+        """End what is under way, in whatever thread, with :class:`EncoderError`; nothing is encoded any more."""
         ...
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slurmcast.encoder.base import Encoder, Vectors
+from slurmcast.encoder.base import Closable, Encoder, Vectors
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,16 @@ class CachedEncoder:
         self._encoder = encoder
         self.cache = VectorCache(path)
         self.name = encoder.name
-        self.dimensions = encoder.dimensions
+
+    @property
+    def dimensions(self) -> int:
+        """See :attr:`slurmcast.encoder.base.Encoder.dimensions`."""
+        return self._encoder.dimensions
+
+    def close(self) -> None:
+        """End what the encoder is at, where that can last: it then raises :class:`EncoderError`."""
+        if isinstance(self._encoder, Closable):
+            self._encoder.close()
 
     def key(self, text: str) -> str:
         """The key under which :meth:`encode` keeps the vector of ``text``."""
