@@ -17,6 +17,9 @@ types where it was (Zeus, see ``gpus.toml``)."""
 SHARE_SPREAD = 0.56
 """Standard deviation of a job's logarithmic share around its type's mean: 0.42 to 0.70 between the six workloads of
 Zeus, by type; the mean over the four."""
+LEAST_SPREAD = 0.3
+"""What the logarithmic ratio between two types spreads at least from job to job. Tables of jobs that keep the GPU busy
+say less (0.06 for the RTX A6000 next to the A100); in Zeus, where some jobs wait for the host, it is 0.27 to 0.32."""
 UNPUBLISHED_SPREAD = 0.7
 """The same of a ratio of speeds that isn't published: about as far as the types of the table are apart."""
 _NO_MODEL = frozenset({"nvidia", "tesla", "quadro", "geforce", "gpu", "generation", "hbm2", "hbm2e", "hbm3"})
@@ -77,7 +80,7 @@ def ratio(from_type: str, to_type: str) -> Ratio | None:
     a, b = find(from_type), find(to_type)
     if a is None or b is None or a.speed is None or b.speed is None:
         return None
-    return Ratio(math.log(a.speed / b.speed), math.hypot(a.spread, b.spread))
+    return Ratio(math.log(a.speed / b.speed), max(math.hypot(a.spread, b.spread), LEAST_SPREAD))
 
 
 def longer(from_type: str, types: Mapping[str, str]) -> dict[str, Ratio]:
