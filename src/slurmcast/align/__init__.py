@@ -4,6 +4,6 @@ A chat server does the rewriting; the result is embedded and thrown away. The us
 """
 
 from slurmcast.align.exemplars import Exemplar, nearest
-from slurmcast.align.rewriter import Rewriter
+from slurmcast.align.rewriter import Result, Rewriter
 
-__all__ = ["Exemplar", "Rewriter", "nearest"]
+__all__ = ["Exemplar", "Result", "Rewriter", "nearest"]

@@ -194,6 +194,9 @@ class Api:
         lines = [f"# TYPE slurmcast_{name} {kind}\nslurmcast_{name} {value}\n" for name, kind, value in numbers]
         lines.append("# TYPE slurmcast_estimates gauge\n")
         lines += [f'slurmcast_estimates{{source="{source}"}} {count}\n' for source, count in sorted(sources.items())]
+        rewritings = self._intake.aligning.results
+        lines += ["# TYPE slurmcast_rewritings_total counter\n"] if rewritings else []
+        lines += [f'slurmcast_rewritings_total{{result="{result}"}} {n}\n' for result, n in rewritings.items()]
         return "".join(lines)
 
     def close(self) -> None:

@@ -8,10 +8,12 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from slurmcast.align import Rewriter
 from slurmcast.config import Config
-from slurmcast.encoder.base import EncoderError, load
+from slurmcast.encoder.base import EncoderError, Vectors, load
 from slurmcast.encoder.cache import CachedEncoder
 from slurmcast.model import Estimate, Reading, Submission
+from slurmcast.openai_client import OpenAIError
 from slurmcast.probe.choice import choose, learned_until
 from slurmcast.probe.history import Run, history
 from slurmcast.probe.model import Model, ModelError
@@ -52,10 +54,23 @@ class Estimator:
         except (EncoderError, sqlite3.Error) as error:
             log.error("no encoder, estimates come from the prior: %s", error)
 
+        self.rewriter = self._new_rewriter()
+
     def close(self) -> None:
-        """End what the encoder is at."""
+        """End what the encoder and the rewriter are at."""
         if self.encoder is not None:
             self.encoder.close()
+        if self.rewriter is not None:
+            self.rewriter.close()
+
+    def _new_rewriter(self) -> Rewriter | None:
+        if self.encoder is None or not self._config.align.url:
+            return None
+        try:
+            return Rewriter(self._config.align, self.encoder)
+        except OpenAIError as error:
+            log.error("no script is rewritten: align: %s", error)
+            return None
 
     @property
     def model_version(self) -> str:
@@ -118,8 +133,33 @@ class Estimator:
             version = model.version if model is not None else ""
             return choose(self.prior(reading), told, (), news=True), version
         guessed = model.predict(vector, reading.numbers, gpus, key=reading.key, shared=shared)
+        if all(estimate.time_s is None for estimate in guessed):
+            guessed = self._aligned(model, vector, work)
         news = any(run.ended > learned_until(model) for run in past)
         return choose(self.prior(reading), told, guessed, news=news), model.version
+
+    def _aligned(self, model: Model, vector: Vectors, work: Work) -> tuple[Estimate, ...]:
+        """Estimates from the script's rewriting, none where it hasn't been rewritten."""
+        rewritten = self.rewriter.known(work.text_key, vector, model.knows) if self.rewriter is not None else None
+        if rewritten is None:
+            return ()
+        reading = work.reading
+        gpus, shared = self._gpus(reading), _shared(reading)
+        return model.predict_rewritten(vector, rewritten, reading.numbers, gpus, shared=shared)
+
+    def align(self, work: Work) -> bool:
+        """Have a script rewritten that the probe doesn't know; whether another estimate can be made now.
+
+        Not where its text isn't at hand any more, nor where the user has opted out. Blocks as long as the server takes.
+        """
+        model, rewriter, reading = self._model, self.rewriter, work.reading
+        vector = self.encoder.get(work.text_key) if self.encoder is not None else None
+        if model is None or rewriter is None or vector is None or not reading.text or reading.opted_out:
+            return False
+        if model.knows(vector) or not model.tested_far:
+            return False
+        rewritten = rewriter.rewrite(reading.text, vector, model.knows)
+        return rewritten is not None and model.knows(rewritten)
 
     def _gpus(self, reading: Reading) -> dict[str, int]:
         """a_ij of the job on each managed partition."""

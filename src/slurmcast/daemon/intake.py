@@ -19,13 +19,14 @@ from typing import TypeVar
 from watchfiles import awatch
 
 from slurmcast.config import Config
+from slurmcast.daemon.aligning import Aligning
 from slurmcast.daemon.desk import Desk
 from slurmcast.daemon.estimator import Estimator, Work
 from slurmcast.daemon.spool import Spool, SpoolError
 from slurmcast.daemon.wishes import AWAITED_S, Wish, Wishes
 from slurmcast.encoder.base import EncoderAway, EncoderError
 from slurmcast.labels import runs
-from slurmcast.model import Estimate, Submission
+from slurmcast.model import Estimate, Source, Submission
 from slurmcast.probe.history import Run
 from slurmcast.store.store import NewSubmission, Store, Stored, StoreError
 
@@ -71,6 +72,7 @@ class Intake:
         self.queued: dict[int, _Task] = {}
         """Submissions whose estimate is still to be made, each with the latest of its tasks."""
         self.wishes = Wishes()
+        self.aligning = Aligning(config.align, estimator, self._renew)
         self.rejected = 0
         self.encode_seconds = 0.0
 
@@ -254,7 +256,15 @@ class Intake:
         except (StoreError, OSError, sqlite3.Error) as error:
             log.error("no estimate for submission %d, trying again in %g s: %s", task.submission, RETRY_S, error)
             return False
+        if final and all(estimate.source in (Source.PRIOR, Source.UNKNOWN) for estimate in estimates):
+            self.aligning.offer(task.submission, task.work)
         return True
+
+    async def _renew(self, submission: int, text_key: str) -> None:
+        """Queue a submission for an estimate from its rewriting, unless it has another text by now."""
+        stored = await self._desk.do(lambda store: store.current(submission, text_key))
+        if stored is not None and submission not in self.queued:
+            await self._put(_Task(submission, Work(stored.reading, text_key)))
 
     async def _best(self, task: _Task) -> tuple[tuple[Estimate, ...], str]:
         work = task.work
@@ -276,6 +286,7 @@ class Intake:
         """Let go of the threads; what they are at is given up."""
         self._reading.shutdown(wait=False, cancel_futures=True)
         self._encoding.shutdown(wait=False, cancel_futures=True)
+        self.aligning.close()
 
 
 def _past(store: Store, task: _Task) -> list[Run]:

@@ -77,7 +77,8 @@ async def _serve(config: Config, desk: Desk) -> None:
     if config.daemon.listen:
         doors.append(await munge_door(config.daemon.listen, config.daemon.munge_socket, api, held))
     parts = [door.serve() for door in doors]
-    parts += [intake.watch(), intake.estimate(), _follow_model(estimator, news), _expire(config, desk)]
+    parts += [intake.watch(), intake.estimate(), intake.aligning.run()]
+    parts += [_follow_model(estimator, news), _expire(config, desk)]
     tasks = [asyncio.create_task(part) for part in parts]
     _notify("READY=1")
     log.info("serving on %s", config.paths.socket)

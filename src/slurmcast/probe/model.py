@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 from slurmcast.model import Estimate, Interval, Source
 from slurmcast.probe import per_type, size_ratio
 from slurmcast.probe.estimator import Estimator, Query
-from slurmcast.probe.intervals import Ends, Tails, ends_for
+from slurmcast.probe.intervals import Ends, Predictions, Tails, ends_for
 from slurmcast.probe.territory import Territory
 from slurmcast.probe.threads import one_thread
 
@@ -67,34 +67,76 @@ class Model:
         for parts of GPUs, whose energy isn't its own. Unknown where the partition's GPU type was never seen, or the
         script is farther from those seen than any interval was tested. Raises ValueError for another encoder's vector.
         """
+        found: dict[str, Estimate] = {}
+        if self.knows(vector) and (asked := self._queries(vector, numbers, gpus_by_partition)):
+            region = "near" if self.territory.distance(vector) <= self.territory.near else "far"
+            found = self._estimates(asked, self._predictions(asked), region, Source.PROBE, shared)
+        return _for_all(gpus_by_partition, found)
+
+    def predict_rewritten(
+        self,
+        vector: NDArray[np.floating],
+        rewritten: NDArray[np.floating],
+        numbers: Mapping[str, float],
+        gpus_by_partition: Mapping[str, int],
+        *,
+        shared: bool = False,
+    ) -> tuple[Estimate, ...]:
+        """Like :meth:`predict`, for a script that it doesn't know, by its rewriting in a style that it does.
+
+        A rewriting says where to look; it makes the script no better known. So the middle is what the vector
+        ``rewritten`` gives, the spread the larger of what the two vectors give, and the ends are those of the class
+        *far*. Unknown where no such ends were found, or the rewriting isn't known either.
+        """
+        found: dict[str, Estimate] = {}
+        if self.knows(rewritten) and (asked := self._queries(rewritten, numbers, gpus_by_partition)):
+            p, own = self._predictions(asked), self._predictions(self._queries(vector, numbers, gpus_by_partition))
+            wide = replace(
+                p,
+                time_spread=np.fmax(p.time_spread, own.time_spread),
+                energy_spread=np.fmax(p.energy_spread, own.energy_spread),
+            )
+            found = self._estimates(asked, wide, "far", Source.ALIGN, shared)
+        return _for_all(gpus_by_partition, found)
+
+    def knows(self, vector: NDArray[np.floating]) -> bool:
+        """Whether a script's ``vector`` is near enough to known ones for anything to be said."""
         if vector.shape != (self.dimensions,):
             raise ValueError(f"the vector has shape {vector.shape}, the model takes ({self.dimensions},)")
-        estimates = {name: Estimate(name, gpus, None, None, Source.UNKNOWN) for name, gpus in gpus_by_partition.items()}
-        distance = self.territory.distance(vector)
-        known = {
+        return self.territory.distance(vector) <= self.territory.limit
+
+    @property
+    def tested_far(self) -> bool:
+        """Whether intervals for scripts unlike the known ones were tested."""
+        return "far/time" in self.calibration
+
+    def _queries(
+        self, vector: NDArray[np.floating], numbers: Mapping[str, float], gpus_by_partition: Mapping[str, int]
+    ) -> dict[str, Query]:
+        """What to ask the estimator, by partition; without those whose GPU type it doesn't know."""
+        return {
             name: Query(vector.astype(np.float32), numbers, gpus, self.partitions[name])
             for name, gpus in gpus_by_partition.items()
             if gpus >= 1 and self.partitions.get(name) in self.estimator.types
         }
-        if known and distance <= self.territory.limit:
-            region = "near" if distance <= self.territory.near else "far"
-            time_s, energy_kwh = self._intervals(list(known.values()), region)
-            for name, time, energy in zip(known, time_s, energy_kwh, strict=True):
-                if time is not None:
-                    own = None if shared else energy
-                    estimates[name] = Estimate(name, known[name].gpus, time, own, Source.PROBE)
-        return tuple(estimates.values())
 
-    def _intervals(self, asked: list[Query], region: str) -> tuple[list[Interval | None], list[Interval | None]]:
-        """Time and energy of each query, None where nothing can be said."""
+    def _predictions(self, asked: Mapping[str, Query]) -> Predictions:
         with one_thread():
-            p = self.estimator.predict(asked)
+            return self.estimator.predict(list(asked.values()))
+
+    def _estimates(
+        self, asked: Mapping[str, Query], p: Predictions, region: str, source: Source, shared: bool
+    ) -> dict[str, Estimate]:
+        """Estimates by partition; one isn't there where nothing can be said."""
         times = self.calibration.get(f"{region}/time")
         energies = self.calibration.get(f"{region}/energy")
-        return (
-            [_interval(p.log_time[i], p.time_spread[i], ends_for(times, q.type)) for i, q in enumerate(asked)],
-            [_interval(p.log_energy[i], p.energy_spread[i], ends_for(energies, q.type)) for i, q in enumerate(asked)],
-        )
+        found: dict[str, Estimate] = {}
+        for i, (name, query) in enumerate(asked.items()):
+            time = _interval(p.log_time[i], p.time_spread[i], ends_for(times, query.type))
+            energy = _interval(p.log_energy[i], p.energy_spread[i], ends_for(energies, query.type))
+            if time is not None:
+                found[name] = Estimate(name, query.gpus, time, None if shared else energy, source)
+        return found
 
     def write(self, folder: Path) -> None:
         """Write ``model.safetensors`` and ``model.json`` into ``folder``, which exists."""
@@ -161,6 +203,13 @@ def _model(table: Mapping[str, Any], tensors: dict[str, NDArray[Any]], version: 
         },
         figures=table["figures"],
         version=version,
+    )
+
+
+def _for_all(gpus_by_partition: Mapping[str, int], found: Mapping[str, Estimate]) -> tuple[Estimate, ...]:
+    """An estimate for each partition, unknown where none was ``found``."""
+    return tuple(
+        found.get(name, Estimate(name, gpus, None, None, Source.UNKNOWN)) for name, gpus in gpus_by_partition.items()
     )
 
 
