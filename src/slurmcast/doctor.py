@@ -207,7 +207,7 @@ def check_model(config: Config) -> Check:
         model = Client(config).request("GET", "/v1/health").get("model")
     except ClientError as error:
         return Check("model", False, str(error), "start slurmcastd")
-    untrained = "none trained yet (slurmcast train, once jobs have finished): estimates come from the prior"
+    untrained = "none trained yet (slurmcast train, once jobs have finished): estimates come from history and the prior"
     return Check("model", True, str(model or untrained))
 
 

@@ -15,7 +15,7 @@ from slurmcast.encoder.cache import CachedEncoder
 from slurmcast.model import Estimate, Reading, Submission
 from slurmcast.openai_client import OpenAIError
 from slurmcast.probe.choice import choose, learned_until
-from slurmcast.probe.history import Run, history
+from slurmcast.probe.history import Run, history, relevant
 from slurmcast.probe.model import Model, ModelError
 from slurmcast.probe.prior import Site, prior
 from slurmcast.probe.registry import Registry
@@ -88,7 +88,7 @@ class Estimator:
         except ModelError as error:
             log.error("model %s can't be used, going on with %s: %s", current, self.model_version or "the prior", error)
             return False
-        log.info("model %s", current or "none yet: estimates come from the prior")
+        log.info("model %s", current or "none yet: estimates come from history and the prior")
         return True
 
     def read(self, submission: Submission, handed_over: Mapping[str, bytes] | None = None) -> Work:
@@ -135,7 +135,8 @@ class Estimator:
         guessed = model.predict(vector, reading.numbers, gpus, key=reading.key, shared=shared)
         if all(estimate.time_s is None for estimate in guessed):
             guessed = self._aligned(model, vector, work)
-        news = any(run.ended > learned_until(model) for run in past)
+        rests_on = relevant(reading.numbers, set(gpus.values()), past)
+        news = any(run.ended > learned_until(model) for run, _ in rests_on)
         return choose(self.prior(reading), told, guessed, news=news), model.version
 
     def _aligned(self, model: Model, vector: Vectors, work: Work) -> tuple[Estimate, ...]:

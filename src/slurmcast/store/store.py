@@ -165,6 +165,12 @@ class Store(Database):
         number, submitted, uid, user, name, submission, decision = row
         return Known(number, submitted, uid, user, name, submission, json.loads(decision) if decision else None)
 
+    def last_start(self, known: Known) -> int | None:
+        """When the job's last run began, as far as its outcome is known."""
+        key = (self._cluster, known.job_id, known.submit_time)
+        row = self._db.execute(f"SELECT max(start_time) FROM outcome WHERE {_THE_JOB}", key).fetchone()
+        return None if row[0] is None else int(row[0])
+
     def decide(self, decisions: Iterable[Decision]) -> None:
         """Keep the last decision of each job, and all that changed something."""
         with self.transaction():
@@ -221,7 +227,7 @@ class Store(Database):
         keys = {(self._cluster, o.array_job_id or o.job_id, o.submit_time) for o in completed}
         return {Origin(*row) for key in keys for row in self._db.execute(query, key)}
 
-    def past(self, origin: Origin, limit: int = 200) -> list[Label]:
+    def past(self, origin: Origin, limit: int = 60) -> list[Label]:
         """The latest of :meth:`labels` that are the same user's, and of the same work, script or job name."""
         kin = {"key": origin.key, "script_sha256": origin.script_sha256, "name": origin.name}
         known = {column: value for column, value in kin.items() if value}
