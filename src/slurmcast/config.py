@@ -173,6 +173,20 @@ class AlignConfig:
 
 
 @dataclass(frozen=True)
+class FootprintConfig:
+    """``[footprint]``: what turns energy into carbon and water; what isn't given isn't shown."""
+
+    g_per_kwh: float | None = None
+    """Grams of CO2 equivalent per kWh from the grid."""
+    intensity_file: Path | None = None
+    """A CSV table with the same over time (docs/prediction.md); ``g_per_kwh`` then holds where the table ends."""
+    pue: float = 1.0
+    """Power usage effectiveness."""
+    wue_l_per_kwh: float | None = None
+    """Water usage effectiveness, litres per kWh of the computers."""
+
+
+@dataclass(frozen=True)
 class PartitionConfig:
     """One ``[[partition]]`` that slurmcast manages; what is not said here is read from Slurm."""
 
@@ -216,6 +230,7 @@ class Config:
     probe: ProbeConfig = field(default_factory=ProbeConfig)
     align: AlignConfig = field(default_factory=AlignConfig)
     agent: AgentConfig = field(default_factory=AgentConfig)
+    footprint: FootprintConfig = field(default_factory=FootprintConfig)
     partition: tuple[PartitionConfig, ...] = ()
 
 
@@ -269,6 +284,10 @@ def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
         raise ConfigError(f"{origin}: align.url needs align.model, the model's name at that server")
     if config.probe.keep < 1:
         raise ConfigError(f"{origin}: probe.keep = {config.probe.keep}: must be at least 1")
+    for key, low, high in (("g_per_kwh", 0, 5000), ("pue", 1, 10), ("wue_l_per_kwh", 0, 1000)):
+        value = getattr(config.footprint, key)
+        if value is not None and not low <= value <= high:
+            raise ConfigError(f"{origin}: footprint.{key} = {value}: must be {low} to {high}")
     if config.agent.kappa < 0:
         raise ConfigError(f"{origin}: agent.kappa = {config.agent.kappa}: must not be negative")
     names = [part.name for part in config.partition]

@@ -39,10 +39,10 @@ def _time(interval: Answer | None) -> str:
     return f"{duration(interval['p50'])} ({duration(interval['p10'])} to {duration(interval['p90'])})"
 
 
-def _energy(interval: Answer | None) -> str:
+def _amount(interval: Answer | None, unit: str) -> str:
     if interval is None:
         return "unknown"
-    return f"{interval['p50']:.3g} kWh ({interval['p10']:.3g} to {interval['p90']:.3g})"
+    return f"{interval['p50']:.3g} {unit} ({interval['p10']:.3g} to {interval['p90']:.3g})"
 
 
 def moment(at: float | None) -> str:
@@ -51,10 +51,15 @@ def moment(at: float | None) -> str:
 
 
 def _estimates(estimates: Sequence[Answer]) -> Table:
-    table = _table("Expected (median, 10 to 90 %)", "partition", "GPUs", "time", "energy", "from")
+    footprint = {
+        name: (key, unit)
+        for name, key, unit in (("carbon", "carbon_kg", "kg CO2e"), ("water", "water_l", "L"))
+        if any(e.get(key) is not None for e in estimates)
+    }
+    table = _table("Expected (median, 10 to 90 %)", "partition", "GPUs", "time", "energy", *footprint, "from")
     for e in estimates:
-        time, energy = _time(e["time_s"]), _energy(e["energy_kwh"])
-        table.add_row(e["partition"], str(e["gpus"]), time, energy, e["source"])
+        amounts = [_amount(e["energy_kwh"], "kWh"), *(_amount(e.get(key), unit) for key, unit in footprint.values())]
+        table.add_row(e["partition"], str(e["gpus"]), _time(e["time_s"]), *amounts, e["source"])
     return table
 
 

@@ -20,6 +20,7 @@ from slurmcast.daemon.agent_api import AgentApi
 from slurmcast.daemon.capture_api import CaptureApi, checked_sources
 from slurmcast.daemon.desk import Desk
 from slurmcast.daemon.estimator import Estimator
+from slurmcast.daemon.footprints import Footprints
 from slurmcast.daemon.intake import Intake
 from slurmcast.daemon.news import News
 from slurmcast.daemon.requests import Answer, Ask, Caller, Refused
@@ -42,6 +43,7 @@ class Api:
     def __init__(self, config: Config, desk: Desk, estimator: Estimator, intake: Intake, news: News) -> None:
         self._config, self._desk, self._estimator = config, desk, estimator
         self._intake, self._news = intake, news
+        self._footprints = Footprints(config.footprint)
         self._agent = AgentApi(config, desk, estimator, intake, news)
         capture = CaptureApi(config, intake)
         self._predicting = ThreadPoolExecutor(1, "predict")
@@ -131,8 +133,9 @@ class Api:
         except EncoderError:
             remark = "The script can't be encoded at present: the estimate is made without reading its code."
         estimates, _ = await loop.run_in_executor(self._predicting, self._estimator.estimate, work, past)
+        shown = await loop.run_in_executor(self._predicting, self._footprints.shown, estimates, time.time())
         return {
-            "estimates": to_json(estimates),
+            "estimates": shown,
             "remark": remark,
             "numbers": work.reading.numbers,
             "request": to_json(work.reading.gpus),
@@ -148,7 +151,7 @@ class Api:
             known = store.find_job(int(job_id))
             if known is None or (known.uid != ask.caller.uid and not everything):
                 return None
-            return views.explanation(store, known)
+            return views.explanation(store, known, self._footprints, time.time())
 
         answer = await self._desk.do(look)
         if answer is None:  # in the same words for a job that isn't there and one that isn't the caller's
@@ -160,7 +163,7 @@ class Api:
 
         def look(store: Store) -> Answer:
             seen = [job for job in self._agent.pending if everything or job.uid == uid]
-            return {"jobs": views.waiting(store, seen)}
+            return {"jobs": views.waiting(store, seen, self._footprints, time.time())}
 
         return await self._desk.do(look)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slurmcast.codec import to_json
+from slurmcast.daemon.footprints import Footprints
 from slurmcast.daemon.requests import Answer
 from slurmcast.model import Job
 from slurmcast.store.store import Known, Store
@@ -12,8 +12,8 @@ from slurmcast.store.store import Known, Store
 UNDECIDED = "slurmcast has not decided about this job: it is new, or it started before it was seen waiting."
 
 
-def explanation(store: Store, known: Known) -> Answer:
-    """The answer of ``explain`` for a job."""
+def explanation(store: Store, known: Known, footprints: Footprints, now: float) -> Answer:
+    """The answer of ``explain`` for a job. Its footprint is that of its last run, or of a start ``now``."""
     stored = store.submission(known.submission) if known.submission is not None else None
     estimates = store.estimates(known.submission) if known.submission is not None else ()
     decision = known.decision or {}
@@ -23,7 +23,7 @@ def explanation(store: Store, known: Known) -> Answer:
         "name": known.name,
         "submit_time": known.submit_time,
         "key": stored.reading.key if stored else None,
-        "estimates": to_json(estimates),
+        "estimates": footprints.shown(estimates, store.last_start(known) or now),
         "made_from": stored.reading.made_from if stored else None,
         "sources": list(stored.reading.sources) if stored else [],
         "numbers": stored.reading.numbers if stored else {},
@@ -35,13 +35,13 @@ def explanation(store: Store, known: Known) -> Answer:
     }
 
 
-def waiting(store: Store, jobs: list[Job]) -> list[Answer]:
+def waiting(store: Store, jobs: list[Job], footprints: Footprints, now: float) -> list[Answer]:
     """The answer of ``queue``: pending jobs, by partition and rank."""
     rows = []
     for job in jobs:
         known = store.find_job(job.job_id, job.submit_time)
         if known is not None:
-            shown = explanation(store, known)
+            shown = explanation(store, known, footprints, now)
             decision = shown["decision"]
             partition = decision["partition"] if decision else ",".join(job.partitions)
             rows.append({"partition": partition, "slurm_priority": job.priority, **shown})
