@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slurmcast.probe.features import unit
-from slurmcast.probe.intervals import OWN, POOLED, Tails, calibrate, ends_for, tails, upper, wider
+from slurmcast.probe.intervals import OWN, POOLED, Tails, calibrate, ends_for, tails, upper
 from slurmcast.probe.territory import SAME_SCRIPT, survey
 
 
@@ -53,12 +53,16 @@ def test_types_with_few_residuals_share() -> None:
     assert ends_for(None, "a") is None
 
 
-def test_the_wider_of_two_ends_is_taken_by_type() -> None:
-    one = {POOLED: Tails(-1, 1), "a": Tails(-3, 1)}
-    other = {POOLED: Tails(-2, 0.5)}
-    assert wider(one, other) == {POOLED: Tails(-2, 1), "a": Tails(-3, 1)}
-    assert wider(one, None) == wider(None, one) == one
-    assert wider(None, None) is None
+def test_each_type_has_ends_of_its_own_scale() -> None:
+    rng = np.random.default_rng(0)
+    scale = np.where(np.arange(900) % 3 == 0, 5.0, 1.0)
+    types = ["noisy" if n % 3 == 0 else "quiet" for n in range(900)]
+    found = calibrate(scale * rng.normal(size=900), types)
+    assert found is not None
+    for name, size in (("noisy", 5.0), ("quiet", 1.0)):
+        ends = found[name]
+        fresh = size * rng.normal(size=4000)
+        assert 0.77 < np.mean((ends.low <= fresh) & (fresh <= ends.high)) < 0.84, name
 
 
 def test_tails_are_plain() -> None:

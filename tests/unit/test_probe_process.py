@@ -7,7 +7,7 @@ import pytest
 
 from slurmcast.probe.features import Array, squared_distances, unit
 from slurmcast.probe.kernel import PRIOR, Inputs, Terms, loss_and_gradient, prior_means, variances
-from slurmcast.probe.process import Process, fit
+from slurmcast.probe.process import FOLDS, Process, cross_fit, fit
 
 
 def made(count: int, seed: int = 0) -> tuple[Inputs, Array, Array]:
@@ -78,3 +78,28 @@ def test_one_outlier_moves_little() -> None:
     clean, dirty = (fit(inputs, t, np.ones(80)).predict(inputs)[0] for t in (targets, spoilt))
     others = np.arange(80) != 5
     assert np.median(np.abs(clean - dirty)[others]) < 0.1
+
+
+def test_cross_fitted_parameters_owe_nothing_to_what_they_are_tested_on() -> None:
+    inputs, targets, runs = made(40)
+    groups = [n // 2 for n in range(40)]
+    crossed = cross_fit(Process(prior_means(3), inputs, targets, runs), groups, seed=3)
+    assert sorted(set(crossed.fold)) == list(range(FOLDS))
+    assert (crossed.fold[::2] == crossed.fold[1::2]).all()
+    other = np.where(crossed.fold == 1, -3 * targets, targets)
+    changed = cross_fit(Process(prior_means(3), inputs, other, runs), groups, seed=3)
+    same = [bool((a.theta == b.theta).all()) for a, b in zip(crossed.processes, changed.processes, strict=True)]
+    assert same[1]
+    assert not any(same[:1] + same[2:])
+
+
+def test_cross_fitted_predictions_are_those_of_each_folds_process() -> None:
+    inputs, targets, runs = made(40)
+    groups = [n // 2 for n in range(40)]
+    crossed = cross_fit(Process(prior_means(3), inputs, targets, runs), groups, seed=3)
+    means, spreads = crossed.left_out(groups, inputs)
+    for number, process in enumerate(crossed.processes):
+        index = crossed.fold == number
+        expected = process.left_out(groups, inputs)
+        assert means[index] == pytest.approx(expected[0][index])
+        assert spreads[index] == pytest.approx(expected[1][index])

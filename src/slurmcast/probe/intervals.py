@@ -3,9 +3,13 @@
 A prediction in logarithms is a middle and a spread. The residuals of predictions that were made without the job's own
 runs, each divided by its spread, say how many spreads the truth lies away; their 10 % and 90 % quantiles, with the
 correction for finite samples, are the interval's ends (Lei et al. 2018, "Distribution-free predictive inference for
-regression", section 5.2). That holds if new jobs are like the ones left out. So there are two classes: *near* jobs,
-whose script or its like was seen, calibrated by leaving out keys, and *far* ones, calibrated by leaving out whole
-clusters of scripts (after the Mondrian predictors of Vovk, Gammerman, Shafer 2005).
+regression", section 5.2). That holds if new jobs are like the ones left out. So there are three classes: *seen* jobs,
+which ran before, calibrated by leaving out their runs on one GPU type; *near* ones, whose script or its like was seen,
+calibrated by leaving out keys; and *far* ones, calibrated by leaving out whole clusters of scripts (after the Mondrian
+predictors of Vovk, Gammerman, Shafer 2005).
+
+Predictions are worse on some GPU types than on others. So residuals are brought to one scale by their type's before
+they are ranked together: two quantiles of each type's own residuals alone would take several times as many jobs.
 """
 
 from __future__ import annotations
@@ -20,8 +24,8 @@ from slurmcast.probe.features import Array
 
 TAIL = 0.1
 """Share of jobs that may lie beyond each end of an interval."""
-OWN = 30
-"""Left-out residuals from which a GPU type has quantiles of its own; below, those of all types together serve."""
+OWN = 20
+"""Left-out residuals from which a GPU type has a scale of its own; below, that of all types together serves."""
 POOLED = "*"
 
 
@@ -69,24 +73,23 @@ def tails(residuals: Array, groups: Sequence[Hashable] | None = None) -> Tails |
 def calibrate(residuals: Array, types: Sequence[str], groups: Sequence[Hashable] | None = None) -> Ends | None:
     """Ends by GPU type, and under :data:`POOLED` for all others; NaN residuals are passed over. None where even all
     together are too few."""
-    known = [i for i, value in enumerate(residuals) if np.isfinite(value)]
-    found: dict[str, Tails] = {}
-    for name in [POOLED, *sorted(set(types))]:
-        index = [i for i in known if name in (POOLED, types[i])]
-        if name != POOLED and len(index) < OWN:
-            continue
-        ends = tails(residuals[index], None if groups is None else [groups[i] for i in index])
-        if ends is not None:
-            found[name] = ends
-    return found if POOLED in found else None
+    known = np.isfinite(residuals)
+    of_type = {name: known & (np.array(types) == name) for name in sorted(set(types))}
+    if not known.any():
+        return None
+    scales = {POOLED: _scale(residuals[known])}
+    scales |= {name: _scale(residuals[index]) for name, index in of_type.items() if index.sum() >= OWN}
+    divisors = np.array([scales.get(name, scales[POOLED]) for name in types])
+    chosen = None if groups is None else [groups[i] for i in np.flatnonzero(known)]
+    ends = tails((residuals / divisors)[known], chosen)
+    if ends is None:
+        return None
+    return {name: Tails(ends.low * scale, ends.high * scale) for name, scale in scales.items()}
 
 
-def wider(one: Ends | None, other: Ends | None) -> Ends | None:
-    """Ends that lie outside of both, by GPU type; where there is only one of the two, that one."""
-    if one is None or other is None:
-        return one or other
-    pairs = {name: (one.get(name, one[POOLED]), other.get(name, other[POOLED])) for name in {**one, **other}}
-    return {name: Tails(min(a.low, b.low), max(a.high, b.high)) for name, (a, b) in pairs.items()}
+def _scale(residuals: Array) -> float:
+    """The size that all but the largest fifth stay within: half the width of an interval around the middle."""
+    return max(float(np.quantile(np.abs(residuals), 1 - 2 * TAIL)), 1e-9)
 
 
 def ends_for(calibration: Ends | None, gpu_type: str) -> Tails | None:

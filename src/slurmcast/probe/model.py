@@ -22,13 +22,18 @@ from slurmcast.probe.intervals import Ends, Predictions, Tails, ends_for
 from slurmcast.probe.territory import Territory
 from slurmcast.probe.threads import one_thread
 
-FORMAT = 1
+FORMAT = 2
 SETTINGS_FILE, TENSORS_FILE = "model.json", "model.safetensors"
 FARTHEST = 30.0
 """Bound on predicted logarithms, so that nothing overflows."""
 
 Calibration = Mapping[str, Ends]
 """By class and target, "near/time" for example, then by GPU type. A class or target that isn't there is unknown."""
+
+
+def key_mark(key: str) -> str:
+    """The beginning of a job's key: enough to know it again."""
+    return key[:16]
 
 
 class ModelError(Exception):
@@ -48,6 +53,8 @@ class Model:
     estimator: Estimator
     territory: Territory
     calibration: Calibration
+    keys: frozenset[str] = frozenset()
+    """Marks (:func:`key_mark`) of the jobs that it has learned from."""
     figures: Mapping[str, Any] = field(default_factory=dict)
     """What training measured: see :mod:`slurmcast.probe.figures`."""
     version: str = ""
@@ -59,17 +66,18 @@ class Model:
         numbers: Mapping[str, float],
         gpus_by_partition: Mapping[str, int],
         *,
+        key: str = "",
         shared: bool = False,
     ) -> tuple[Estimate, ...]:
         """One estimate per partition, in the order of ``gpus_by_partition`` (a_ij).
 
-        ``vector`` (dimensions,) of the encoder, ``numbers`` as the script reader gave them; ``shared``: the job asks
-        for parts of GPUs, whose energy isn't its own. Unknown where the partition's GPU type was never seen, or the
+        ``vector`` (dimensions,) of the encoder, ``numbers`` and ``key`` as the script reader gave them; ``shared``: the
+        job asks for parts of GPUs, whose energy isn't its own. Unknown where the partition's GPU type was never seen, or the
         script is farther from those seen than any interval was tested. Raises ValueError for another encoder's vector.
         """
         found: dict[str, Estimate] = {}
         if self.knows(vector) and (asked := self._queries(vector, numbers, gpus_by_partition)):
-            region = "near" if self.territory.distance(vector) <= self.territory.near else "far"
+            region = self._region(self.territory.distance(vector), key)
             found = self._estimates(asked, self._predictions(asked), region, Source.PROBE, shared)
         return _for_all(gpus_by_partition, found)
 
@@ -109,6 +117,12 @@ class Model:
     def tested_far(self) -> bool:
         """Whether intervals for scripts unlike the known ones were tested."""
         return "far/time" in self.calibration
+
+    def _region(self, distance: float, key: str) -> str:
+        """The class whose intervals hold for a job: see :mod:`slurmcast.probe.intervals`."""
+        if key_mark(key) in self.keys and "seen/time" in self.calibration:
+            return "seen"
+        return "near" if distance <= self.territory.near else "far"
 
     def _queries(
         self, vector: NDArray[np.floating], numbers: Mapping[str, float], gpus_by_partition: Mapping[str, int]
@@ -158,6 +172,7 @@ class Model:
                 name: {gpu_type: [ends.low, ends.high] for gpu_type, ends in by_type.items()}
                 for name, by_type in self.calibration.items()
             },
+            "keys": sorted(self.keys),
             "figures": self.figures,
             "tensors_sha256": hashlib.sha256(data).hexdigest(),
         }
@@ -201,6 +216,7 @@ def _model(table: Mapping[str, Any], tensors: dict[str, NDArray[Any]], version: 
             name: {gpu_type: Tails(low, high) for gpu_type, (low, high) in by_type.items()}
             for name, by_type in table["calibration"].items()
         },
+        keys=frozenset(table["keys"]),
         figures=table["figures"],
         version=version,
     )

@@ -6,15 +6,20 @@ numpy alone; n is bounded by the caller, since time grows with n^3 and memory wi
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurmcast.probe.features import Array, squared_distances
 from slurmcast.probe.kernel import PRIOR, Inputs, Terms, loss_and_gradient, prior_means, variances
 
 FIT_ROWS = 250
 """Examples by which the parameters are chosen, drawn at random where there are more; all are conditioned on."""
+REFIT_ROWS = 150
+"""The same for the refits by which intervals are calibrated: there are many."""
+FOLDS = 5
 FIT_STEPS = 60
 FIT_RATE = 0.15
 OUTLIER = 3.0
@@ -50,16 +55,20 @@ class Process:
         variance = np.maximum(variances(self.theta, inputs) - explained, 0.0) + self._noise
         return self.mean + between @ self._alpha, np.sqrt(variance)
 
-    def left_out(self, groups: Sequence[Hashable], asked: Inputs | None = None) -> tuple[Array, Array]:
+    def left_out(
+        self, groups: Sequence[Hashable], asked: Inputs | None = None, only: NDArray[np.bool_] | None = None
+    ) -> tuple[Array, Array]:
         """What :meth:`predict` would give for each example if its whole group weren't among the examples, (n,) each.
 
-        ``asked`` (as long as the examples): what the job would look like then; by default the same. Exact for given
-        parameters, by the inverse of a block (Rasmussen and Williams, appendix A.3): no fit per group is needed.
+        ``asked`` (as long as the examples): what the job would look like then; by default the same. ``only``: mask of
+        the examples that are wanted, made of whole groups; the others are NaN. Exact for given parameters, by the
+        inverse of a block (Rasmussen and Williams, appendix A.3): no fit per group is needed.
         """
         members: dict[Hashable, list[int]] = {}
         for index, group in enumerate(groups):
-            members.setdefault(group, []).append(index)
-        means, spreads = np.empty(len(groups)), np.empty(len(groups))
+            if only is None or only[index]:
+                members.setdefault(group, []).append(index)
+        means, spreads = np.full(len(groups), np.nan), np.full(len(groups), np.nan)
         inputs = self.inputs if asked is None else asked
         prior = variances(self.theta, inputs)
         for out in members.values():
@@ -73,6 +82,43 @@ class Process:
             explained = ((between @ self._inverse) * between).sum(axis=1) - ((across @ block) * across).sum(axis=1)
             spreads[out] = np.sqrt(np.maximum(prior[out] - explained, 0.0) + self._noise)
         return means, spreads
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """A process with its parameters found anew for each fold, from other folds' examples: what is predicted for an
+    example then owes nothing to it, not even the parameters."""
+
+    fold: NDArray[np.int64]
+    """The fold of each example, of shape (n,)."""
+    processes: tuple[Process, ...]
+    """By fold."""
+
+    def left_out(self, groups: Sequence[Hashable], asked: Inputs) -> tuple[Array, Array]:
+        """See :meth:`Process.left_out`; groups lie within folds."""
+        means, spreads = np.empty(len(groups)), np.empty(len(groups))
+        for number, process in enumerate(self.processes):
+            index = self.fold == number
+            found = process.left_out(groups, asked, index)
+            means[index], spreads[index] = found[0][index], found[1][index]
+        return means, spreads
+
+
+def cross_fit(process: Process, groups: Sequence[Hashable], seed: int) -> CrossFit:
+    """Refit ``process`` in :data:`FOLDS` folds of ``groups``. Deterministic by ``seed``."""
+    rng = np.random.default_rng(seed)
+    names = list(dict.fromkeys(groups))
+    number = dict(zip(names, rng.permutation(len(names)) % FOLDS, strict=True))
+    fold = np.array([number[group] for group in groups], np.int64)
+
+    def refit(out: int) -> Process:
+        others = np.flatnonzero(fold != out)
+        if len(others) > REFIT_ROWS:
+            others = np.sort(rng.choice(others, REFIT_ROWS, replace=False))
+        theta = _climb(process.inputs.take(others), process.targets[others], process.runs[others])
+        return Process(theta, process.inputs, process.targets, process.runs)
+
+    return CrossFit(fold, tuple(refit(out) for out in range(min(FOLDS, len(names)))))
 
 
 def fit(inputs: Inputs, targets: Array, runs: Array, seed: int = 0) -> Process:

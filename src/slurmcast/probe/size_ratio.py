@@ -18,7 +18,7 @@ from slurmcast.probe.examples import Sample, log_energy
 from slurmcast.probe.features import Array, Numbers, choose_numbers, unit
 from slurmcast.probe.intervals import Predictions
 from slurmcast.probe.kernel import Inputs
-from slurmcast.probe.process import Process, fit
+from slurmcast.probe.process import Process, cross_fit, fit
 from slurmcast.probe.territory import Survey
 
 MAX_SAMPLES = 1000
@@ -93,20 +93,31 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int) -> Trained:
         runs = np.array([float(samples[i].measured) for i in measured])
         power = fit(inputs.take(np.array(measured)), powers, runs, seed)
 
-    def without(groups: Sequence[Hashable], asked: Inputs) -> Predictions:
-        log_time, time_spread = time.left_out(groups, asked)
-        left: tuple[Array, Array] | None = None
-        if power is not None:
-            left = np.full(len(samples), np.nan), np.full(len(samples), np.nan)
-            chosen = np.array(measured)
-            left[0][chosen], left[1][chosen] = power.left_out([groups[i] for i in measured], asked.take(chosen))
-        return _predictions(samples, log_time + ahead(numbers, asked.rows), time_spread, left)
+    def without(folds: Sequence[Hashable], ways: Sequence[tuple[Sequence[Hashable], Inputs]]) -> list[Predictions]:
+        """Left-out predictions for each way of grouping, by processes that are refitted without folds of ``folds``."""
+        timed = cross_fit(time, folds, seed)
+        powered = None if power is None else cross_fit(power, [folds[i] for i in measured], seed)
+        found = []
+        for groups, asked in ways:
+            log_time, time_spread = timed.left_out(groups, asked)
+            left: tuple[Array, Array] | None = None
+            if powered is not None:
+                left = np.full(len(samples), np.nan), np.full(len(samples), np.nan)
+                chosen = np.array(measured)
+                left[0][chosen], left[1][chosen] = powered.left_out([groups[i] for i in measured], asked.take(chosen))
+            found.append(_predictions(samples, log_time + ahead(numbers, asked.rows), time_spread, left))
+        return found
 
+    keys = [sample.key for sample in samples]
+    without_key, without_sample = without(keys, [(keys, inputs), (range(len(samples)), inputs)])
+    without_cluster = None
+    if surveyed.far_tested:
+        (without_cluster,) = without(surveyed.clusters, [(surveyed.clusters, unknown)])
     return Trained(
         estimator=SizeRatio(types, numbers, surveyed.territory.near, time, power),
-        without_key=without([sample.key for sample in samples], inputs),
-        without_sample=without(range(len(samples)), inputs),
-        without_cluster=without(surveyed.clusters, unknown) if surveyed.far_tested else None,
+        without_key=without_key,
+        without_sample=without_sample,
+        without_cluster=without_cluster,
     )
 
 

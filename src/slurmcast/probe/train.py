@@ -16,8 +16,8 @@ from slurmcast.probe.estimator import Trained
 from slurmcast.probe.examples import Example, Sample, TrainingError, merged
 from slurmcast.probe.features import unit
 from slurmcast.probe.figures import figures, of_new_scripts, residuals, truths
-from slurmcast.probe.intervals import Ends, Predictions, calibrate, wider
-from slurmcast.probe.model import Model
+from slurmcast.probe.intervals import Ends, Predictions, calibrate
+from slurmcast.probe.model import Model, key_mark
 from slurmcast.probe.territory import survey
 from slurmcast.probe.threads import one_thread
 
@@ -86,6 +86,7 @@ def _train(examples: list[Example], config: ProbeConfig, encoder: str, partition
         partitions={**partitions, **{example.partition: example.type for example in examples}},
         estimator=trained.estimator,
         territory=territory,
+        keys=frozenset(key_mark(key) for key in keys),
         calibration=calibration,
         figures=found,
     )
@@ -115,20 +116,23 @@ def _enough(keys: set[str]) -> None:
 
 
 def _calibration(samples: list[Sample], trained: Trained, clusters: tuple[int, ...]) -> dict[str, Ends]:
-    """Ends of intervals for both classes of jobs and both targets, where there is enough to tell.
-
-    A near job may be new or one that ran before on another GPU type: its interval is the wider of what both need.
-    """
+    """Ends of intervals for the three classes of jobs and both targets, where there is enough to tell."""
     types = [sample.type for sample in samples]
-
-    def ends(predictions: Predictions | None, target: str, groups: tuple[int, ...] | None) -> Ends | None:
-        if predictions is None:
-            return None
-        return calibrate(residuals(truths(samples)[target], predictions, target), types, groups)
-
+    keys = [sample.key for sample in samples]
+    alone = np.array([keys.count(key) == 1 for key in keys])
+    classes: tuple[tuple[str, Predictions | None, tuple[int, ...] | None], ...] = (
+        ("seen", trained.without_sample, None),
+        ("near", trained.without_key, None),
+        ("far", trained.without_cluster, clusters),
+    )
     found: dict[str, Ends] = {}
-    for target in TARGETS:
-        near = wider(ends(trained.without_key, target, None), ends(trained.without_sample, target, None))
-        far = ends(trained.without_cluster, target, clusters)
-        found |= {f"{region}/{target}": e for region, e in (("near", near), ("far", far)) if e is not None}
+    for name, predictions, groups in classes:
+        for target in TARGETS if predictions is not None else ():
+            assert predictions is not None
+            left_out = residuals(truths(samples)[target], predictions, target)
+            if name == "seen":  # what ran on one type only was left out whole: that tells of near jobs
+                left_out[alone] = np.nan
+            ends = calibrate(left_out, types, groups)
+            if ends is not None:
+                found[f"{name}/{target}"] = ends
     return found
