@@ -203,13 +203,13 @@ def check(names: Sequence[str]) -> bool:
         if names and program.name not in names:
             continue
         try:
-            ends = [
-                run_once(program.folder, setting, 1).time_s for setting in (program.settings[0], program.settings[-1])
-            ]
-            print(f"{program.name:24} {ends[0]:6.2f} s {ends[1]:6.2f} s  x {ends[1] / ends[0]:.1f}", flush=True)
+            small, large = (run_once(program.folder, program.settings[place], 1) for place in (0, -1))
         except Failed as error:
             print(error, flush=True)
             well = False
+            continue
+        both = "  ".join(f"{end.time_s:6.2f} s (CPU {end.cpu_s:5.2f} s)" for end in (small, large))
+        print(f"{program.name:24} {both}  x {large.cpu_s / small.cpu_s:.1f}", flush=True)
     return well
 
 

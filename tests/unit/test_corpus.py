@@ -23,7 +23,7 @@ each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: 
 
 @each_program
 def test_program_is_a_folder_with_a_batch_script_for_one_gpu(program: table.Program) -> None:
-    assert re.match(r"#!/bin/bash( -\w+)?\n", program.script)
+    assert re.match(r"#! ?/(usr/)?bin/(env )?(ba)?sh( -\w+)?\n", program.script)
     assert re.search(r"^#SBATCH.*\b(gres|gpus|G)\b.*\b1\b", program.script, re.MULTILINE)
     assert "OMP_NUM_THREADS=" not in program.script
     assert '"$@"' in program.script
