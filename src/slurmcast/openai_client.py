@@ -63,12 +63,14 @@ class OpenAIClient:
         breaker: Breaker | None = None,
         sleep: Callable[[float], object] | None = None,
         jitter: Callable[[], float] = random.random,
+        now: Callable[[], float] = time.time,
     ) -> None:
         """``url``: the address up to and with ``/v1``, http or https (certificates are checked).
 
         ``timeout_s``: from the connection to the answer's last byte. ``retries``: further attempts after a first one
         that failed for a passing reason. ``key_file``: holds the bearer token, is read anew for each request.
-        ``jitter``: numbers in [0, 1). Raises :class:`OpenAIError` where ``url`` can't be used; contacts nobody.
+        ``jitter``: numbers in [0, 1); ``now``: Unix seconds. Contacts nobody. Raises :class:`OpenAIError`
+        where ``url`` can't be used.
         """
         self.url = url.rstrip("/")
         self._secure, self._host, self._port, self._base = _address(self.url)
@@ -76,7 +78,7 @@ class OpenAIClient:
         self._timeout_s, self._connect_timeout_s = timeout_s, connect_timeout_s
         self._tls = ssl.create_default_context() if self._secure else None
         self._breaker = breaker or Breaker()
-        self._jitter = jitter
+        self._jitter, self._now = jitter, now
         self._ended = threading.Event()
         self._sleep = sleep or self._ended.wait
         self._sockets: set[socket.socket] = set()
@@ -207,7 +209,7 @@ class OpenAIClient:
                 f"{self.url}: the answer is no JSON object; is this an OpenAI-style server?", status=status
             )
         if status == 429 or status >= 500:
-            pause = _retry_after(headers.get("Retry-After"))
+            pause = _retry_after(headers.get("Retry-After"), self._now())
             raise OpenAIError(
                 f"{self.url}: status {status}{said}; the server is overloaded or out of order",
                 status=status,
@@ -278,14 +280,14 @@ def _quoted(value: Any, key: str) -> str:
     return f" ({''.join(c if c.isprintable() else '?' for c in text)})" if text else ""
 
 
-def _retry_after(value: str | None) -> float:
+def _retry_after(value: str | None, now: float) -> float:
     """Seconds that a Retry-After header asks for (RFC 9110, section 10.2.3), 0 where it says nothing readable."""
     if value is None:
         return 0.0
     if value.strip().isdecimal():
         return float(value)
     try:
-        return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+        return max(email.utils.parsedate_to_datetime(value).timestamp() - now, 0.0)
     except ValueError:
         return 0.0
 
