@@ -9,8 +9,8 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast, get_args, get_type_hints
 
 from slurmcast.config import Config, ProbeConfig
-from slurmcast.encoder.base import EncoderError, load
-from slurmcast.encoder.cache import CachedEncoder
+from slurmcast.encoder.base import EncoderError, name_of
+from slurmcast.encoder.cache import VectorCache
 from slurmcast.evaluation.cases import Case, TooFewJobs, cases, site
 from slurmcast.evaluation.estimators import trained
 from slurmcast.evaluation.promotion import Verdict, trial
@@ -120,13 +120,14 @@ def probe_config(config: Config, kind: str | None) -> ProbeConfig:
 
 def known_cases(config: Config) -> tuple[list[Case], str]:
     """The store's finished jobs whose vector the cache has, and the encoder's name."""
-    encoder = CachedEncoder(load(config.encoder), config.paths.state_dir / "embeddings.db")
+    encoder = name_of(config.encoder)
+    cache = VectorCache(config.paths.state_dir / "embeddings.db")
     store = Store(config.paths.store, config.cluster)
     try:
         labels = store.labels()
     finally:
         store.close()
-    return cases(labels, encoder.vectors({label.text_key for label in labels})), encoder.name
+    return cases(labels, cache.vectors({label.text_key for label in labels})), encoder
 
 
 def in_use(registry: Registry, encoder: str) -> Model | None:

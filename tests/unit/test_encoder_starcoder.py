@@ -23,8 +23,9 @@ from safetensors.torch import load_file, save_file
 from slurmcast.config import Config, EncoderConfig, Paths, StarCoderConfig
 from slurmcast.daemon.estimator import Estimator
 from slurmcast.encoder import EncoderError, load
-from slurmcast.encoder.base import Vectors
+from slurmcast.encoder.base import Vectors, name_of
 from slurmcast.encoder.checkpoint import digest
+from slurmcast.encoder.starcoder import StarCoder
 from tests.unit.tiny_model import CONTEXT, SIZES, save, starcoder, tokenizer
 
 SCRIPT = "#!/bin/bash\n#SBATCH --gpus=1\npython train.py --epochs 30\n"
@@ -124,9 +125,31 @@ def test_short_floats_are_near_long_ones(folder: Path, dtype: str) -> None:
     assert exact.name != rounded.name
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_gpu_makes_the_same_vectors(tmp_path: Path, name: str) -> None:
+    folder = save(tmp_path, ARCHITECTURES[name][0])
+    here, there = (load(config(folder, device=device, pooling="mean")) for device in ("cpu", "cuda"))
+    assert there.encode(TEXTS) == pytest.approx(here.encode(TEXTS), rel=1e-3, abs=1e-3)
+    assert there.name == here.name
+
+
+def test_memory_that_does_not_suffice_says_what_to_lower(folder: Path) -> None:
+    encoder = load(config(folder))
+    assert isinstance(encoder, StarCoder)
+
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nSee the manual.")
+
+    with encoder._model.register_forward_pre_hook(full), pytest.raises(EncoderError) as raised:
+        encoder.encode(TEXTS)
+    assert str(raised.value).startswith("CUDA out of memory: lower encoder.starcoder.batch_tokens")
+    assert np.isfinite(encoder.encode(TEXTS)).all()
+
+
 def test_auto_is_the_type_that_the_checkpoint_was_saved_in(tmp_path: Path) -> None:
     folder = save(tmp_path, starcoder(), dtype=torch.bfloat16)
-    assert "-bfloat16-" in load(config(folder)).name
+    assert "-bfloat16-" in load(config(folder)).name == name_of(config(folder))
     assert "-float32-" in load(config(folder, dtype="float32")).name
 
 
@@ -202,6 +225,7 @@ def test_the_name_tells_all_that_decides_a_vector(folder: Path, tmp_path: Path) 
         {"window": 64},
     ]
     names = [load(config(folder, **change)).name for change in [{}, *changes]]
+    assert names == [name_of(config(folder, **change)) for change in [{}, *changes]]
     assert len(set(names)) == len(names)
     assert load(config(folder, batch_tokens=5, sha256=digest(folder))).name == names[0]
 
@@ -280,9 +304,9 @@ def _nothing(_: Path) -> None:
         (lambda folder: (folder / "adapter_config.json").touch(), {}, "holds an adapter"),
         (_edit("config.json", hidden_size=40), {}, "can't be used"),
         (_edit("config.json", model_type="odd"), {}, "model_type 'odd' is unknown; transformers .* must know it"),
-        (_edit("config.json", model_type="t5", is_encoder_decoder=True), {}, "t5 is an encoder-decoder"),
+        (_edit("config.json", model_type="t5"), {}, "t5 has a separate encoder"),
         (_more_tokens, {}, "more tokens than the model, 512"),
-        (_overflowing, {"dtype": "float16"}, r"not finite: encoder\.starcoder\.dtype = \"bfloat16\""),
+        (_overflowing, {"dtype": "float16"}, "torch.float16 are not finite: it overflows"),
         (_nothing, {"sha256": "0" * 64}, r"sha256 is [0-9a-f]{64}, encoder\.starcoder\.sha256 says 0000"),
         (_nothing, {"device": "gpu"}, r"encoder\.starcoder\.device = \"gpu\": must be \"auto\", \"cpu\""),
         (_nothing, {"device": "meta"}, "must be"),

@@ -69,6 +69,18 @@ def load(config: EncoderConfig) -> Encoder:
             return Remote(config.remote)
 
 
+def name_of(config: EncoderConfig) -> str:
+    """The name of the encoder that :func:`load` would make, without its memory where that is large.
+
+    Raises :class:`EncoderError`.
+    """
+    if config.kind == "starcoder":
+        from slurmcast.encoder import starcoder
+
+        return starcoder.name_of(config.starcoder)
+    return load(config).name
+
+
 def printable(text: str) -> str:
     """``text`` with "?" for each byte that was no UTF-8 (surrogate escapes): tokenizers accept only valid Unicode."""
     return text.encode("utf-8", "replace").decode("utf-8")

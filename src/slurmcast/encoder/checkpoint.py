@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,36 +18,70 @@ from typing import Any
 
 from slurmcast.encoder.base import EncoderError
 
-INSTALL = "pip install 'slurmcast[starcoder]'"
+
+@dataclass(frozen=True)
+class Folder:
+    """The files of a checkpoint, checked. ``settings``: transformers' configuration; ``digest``: see :func:`digest`."""
+
+    path: Path
+    settings: Any
+    digest: str
+
+    def dtype(self, wanted: str) -> str:
+        """torch's name of the type to compute in: ``wanted``, or for "auto" that in which the model was saved."""
+        return wanted if wanted != "auto" else str(self.settings.dtype or "float32").removeprefix("torch.")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model in evaluation mode, with its tokenizer. ``digest``: see :func:`digest`."""
+    """A model in evaluation mode, without its language-model head, and its tokenizer."""
 
     model: Any
     tokenizer: Any
     digest: str
 
 
-def load(folder: Path, sha256: str, device: str, dtype: str) -> Checkpoint:
-    """Load the model of ``folder``, without its language-model head.
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn whatever the libraries raise over the content of ``path`` into an :class:`EncoderError` of one line."""
+    try:
+        yield
+    except EncoderError:
+        raise
+    except OSError as error:
+        raise EncoderError(f"{error.filename or path}: {error.strerror or ' '.join(str(error).split())}") from None
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise EncoderError(f"{path} can't be used: {type(error).__name__}: {reason}") from error
 
-    ``sha256``: what :func:`digest` must give, empty for anything. ``device``: "cpu", "cuda", "cuda:N", or "auto" for
-    CUDA where there is one. ``dtype``: torch's name of a floating-point type, or "auto" for that of the checkpoint.
+
+def inspect(path: Path, sha256: str = "") -> Folder:
+    """Check the files of ``path``, whose :func:`digest` must be ``sha256`` where that isn't empty.
+
     Raises :class:`EncoderError` for what an admin may well get wrong; for damaged files what the libraries raise.
     """
-    torch, transformers, tokenizers = _libraries()
-    place = _device(torch, device)
-    _check(folder, transformers)
-    found = digest(folder)
+    _, transformers, _ = _libraries()
+    _check(path, transformers)
+    found = digest(path)
     if sha256 and sha256 != found:
         raise EncoderError(
-            f"{folder}: sha256 is {found}, encoder.starcoder.sha256 says {sha256}: restore the files or correct the key"
+            f"{path}: sha256 is {found}, encoder.starcoder.sha256 says {sha256}: restore the files or correct the key"
         )
-    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    settings = transformers.AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=True)
+    if settings.is_encoder_decoder:
+        raise EncoderError(f"{path}: {settings.model_type} has a separate encoder; a causal language model is needed")
+    return Folder(path, settings, found)
+
+
+def load(folder: Folder, device: str, dtype: str) -> Checkpoint:
+    """Load the model. ``device``: "cpu", "cuda", "cuda:N", or "auto" for CUDA where there is one; ``dtype`` as torch
+    calls it. Raises as :func:`inspect` does."""
+    torch, transformers, tokenizers = _libraries()
+    place = _device(torch, device)
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder.path / "tokenizer.json"))
     model, loading = transformers.AutoModel.from_pretrained(
-        folder,
+        folder.path,
+        config=folder.settings,
         dtype=dtype,
         use_safetensors=True,
         trust_remote_code=False,
@@ -53,8 +89,8 @@ def load(folder: Path, sha256: str, device: str, dtype: str) -> Checkpoint:
         output_loading_info=True,
     )
     if loading["missing_keys"]:  # transformers has filled them with random numbers
-        raise EncoderError(f"{folder}: the weights lack {min(loading['missing_keys'])}: copy the folder anew")
-    return Checkpoint(model.to(place).eval(), tokenizer, found)
+        raise EncoderError(f"{folder.path}: the weights lack {min(loading['missing_keys'])}: copy the folder anew")
+    return Checkpoint(model.to(place).eval(), tokenizer, folder.digest)
 
 
 def digest(folder: Path) -> str:
@@ -87,17 +123,16 @@ def _check(folder: Path, transformers: Any) -> None:
     if kind not in transformers.CONFIG_MAPPING:
         why = "needs code of its own (auto_map), which is never run" if "auto_map" in settings else "is unknown"
         raise EncoderError(f"{folder}: model_type {kind!r} {why}; transformers {transformers.__version__} must know it")
-    if settings.get("is_encoder_decoder"):
-        raise EncoderError(f"{folder}: {kind} is an encoder-decoder; a causal language model is needed")
 
 
 def _libraries() -> tuple[Any, Any, Any]:
+    """torch, transformers and tokenizers, kept off the network. Raises :class:`EncoderError` where one is missing."""
     # Read when huggingface_hub is imported. Loading from a folder asks nobody; these make sure.
     os.environ["HF_HUB_OFFLINE"] = os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     try:
         torch, transformers, tokenizers = map(import_module, ("torch", "transformers", "tokenizers"))
     except ImportError as error:
-        raise EncoderError(f'encoder.kind = "starcoder": {error}: {INSTALL}') from None
+        raise EncoderError(f"encoder.kind = \"starcoder\": {error}: pip install 'slurmcast[starcoder]'") from None
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     return torch, transformers, tokenizers

@@ -14,13 +14,14 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from slurmcast.config import StarCoderConfig
 from slurmcast.encoder.base import EncoderError, Vectors, printable
-from slurmcast.encoder.checkpoint import Checkpoint, load
+from slurmcast.encoder.checkpoint import Checkpoint, explained, inspect, load
 from slurmcast.encoder.windows import batches, head_and_tail, windows
 
 log = logging.getLogger(__name__)
@@ -38,10 +39,9 @@ class StarCoder:
         """Encode by ``checkpoint`` as ``config`` says. Raises :class:`EncoderError`."""
         self._model, self._tokenizer = checkpoint.model, checkpoint.tokenizer
         self._pooling, self._batch_tokens = config.pooling, config.batch_tokens
-        settings = self._model.config.get_text_config()
-        context = getattr(settings, "max_position_embeddings", None)
-        self.window = min(config.window, context or config.window)
-        """Tokens that the model reads at a time."""
+        settings = self._model.config
+        self.window, self._overlap, self._most = _reading(settings, config)
+        self.name = _name(checkpoint.digest, settings, str(self._model.dtype).removeprefix("torch."), config)
         self._hooked = [_last_block(self._model)] if config.layer == "pre_norm" else []
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -52,35 +52,19 @@ class StarCoder:
         known = self._model.get_input_embeddings().num_embeddings
         if max(self._tokenizer.get_vocab().values()) >= known:
             raise EncoderError(f"tokenizer.json has more tokens than the model, {known}: copy both from one source")
-        opening = settings.bos_token_id
+        opening = settings.get_text_config().bos_token_id
         self._empty = [opening if isinstance(opening, int) and opening < known else 0]
         self._lock = threading.Lock()
-        self._overlap, self._most = self.window // 8, max(MAX_TOKENS // self.window, 2)
-        dtype = str(self._model.dtype).removeprefix("torch.")
-        self.name = (
-            f"starcoder-{checkpoint.digest[:12]}-{dtype}-{config.layer}"
-            f"-{config.pooling}{self.window}.{self._overlap}.{self._most}"
-        )
         self.dimensions = self._run([self._empty]).shape[1]
 
     @classmethod
     def from_folder(cls, config: StarCoderConfig) -> StarCoder:
         """Load what ``config.path`` holds. Raises :class:`EncoderError`."""
-        began = time.perf_counter()
-        if config.path is None:
-            raise EncoderError(
-                'encoder.kind = "starcoder" needs encoder.starcoder.path, the folder of a model (docs/prediction.md)'
-            )
-        try:
-            checkpoint = load(config.path, config.sha256, config.device, config.dtype)
+        began, path = time.perf_counter(), _path(config)
+        with explained(path):
+            folder = inspect(path, config.sha256)
+            checkpoint = load(folder, config.device, folder.dtype(config.dtype))
             encoder = cls(checkpoint, config)
-        except EncoderError:
-            raise
-        except OSError as error:
-            raise EncoderError(f"{error.filename or config.path}: {error.strerror or error}") from None
-        except Exception as error:  # the libraries raise whatever a folder's content makes them
-            reason = " ".join(str(error).split())
-            raise EncoderError(f"{config.path} can't be used: {type(error).__name__}: {reason}") from error
         parameters = list(checkpoint.model.parameters())
         count, size = sum(p.numel() for p in parameters), sum(p.nbytes for p in parameters)
         log.info(
@@ -137,9 +121,13 @@ class StarCoder:
             with self._lock, torch.inference_mode():
                 pooled = _pooled(self._hidden(ids, mask), mask, self._pooling).cpu().numpy()
         except torch.OutOfMemoryError as error:
-            raise EncoderError(f"{error}; lower encoder.starcoder.batch_tokens or encoder.starcoder.window") from None
+            reason = str(error).split(". ")[0]
+            raise EncoderError(f"{reason}: lower encoder.starcoder.batch_tokens or encoder.starcoder.window") from None
         if not np.isfinite(pooled).all():
-            raise EncoderError(f'vectors in {self._model.dtype} are not finite: encoder.starcoder.dtype = "bfloat16"')
+            raise EncoderError(
+                f'vectors in {self._model.dtype} are not finite: it overflows (encoder.starcoder.dtype = "float32" '
+                "doesn't), or the weights are damaged"
+            )
         vectors: Vectors = pooled
         return vectors
 
@@ -153,6 +141,37 @@ class StarCoder:
             for hook in hooks:
                 hook.remove()
         return outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
+
+
+def name_of(config: StarCoderConfig) -> str:
+    """The name of the encoder that :meth:`StarCoder.from_folder` would make; the weights are read, but not loaded.
+
+    Raises :class:`EncoderError`.
+    """
+    path = _path(config)
+    with explained(path):
+        folder = inspect(path, config.sha256)
+        return _name(folder.digest, folder.settings, folder.dtype(config.dtype), config)
+
+
+def _path(config: StarCoderConfig) -> Path:
+    if config.path is None:
+        raise EncoderError(
+            'encoder.kind = "starcoder" needs encoder.starcoder.path, the folder of a model (docs/prediction.md)'
+        )
+    return config.path
+
+
+def _reading(settings: Any, config: StarCoderConfig) -> tuple[int, int, int]:
+    """Tokens in a window, tokens that it shares with the one before, and the most windows of one text."""
+    context = getattr(settings.get_text_config(), "max_position_embeddings", None)
+    window = min(config.window, context or config.window)
+    return window, window // 8, max(MAX_TOKENS // max(window, 1), 2)
+
+
+def _name(digest: str, settings: Any, dtype: str, config: StarCoderConfig) -> str:
+    window, overlap, most = _reading(settings, config)
+    return f"starcoder-{digest[:12]}-{dtype}-{config.layer}-{config.pooling}{window}.{overlap}.{most}"
 
 
 def _pooled(hidden: Any, mask: Any, pooling: str) -> Any:
