@@ -15,7 +15,18 @@ from slurmcast.model import Submission
 from slurmcast.script.reader import read
 from slurmcast.script.sources import MyFiles
 
-NAMES = {"model": "network", "net": "network", "loss": "objective", "x": "inputs", "step": "iteration"}
+Edit = Callable[[str], str]
+
+NAMES = {
+    "batch": "part",
+    "epoch": "turn",
+    "loss": "objective",
+    "model": "network",
+    "net": "network",
+    "rng": "random",
+    "step": "iteration",
+    "x": "inputs",
+}
 
 
 def _numbers(text: str) -> str:
@@ -37,7 +48,7 @@ def _tenth_gone(text: str) -> str:
     return "\n".join(line for number, line in enumerate(text.split("\n")) if number % 10 != 9)
 
 
-EDITS: Mapping[str, Callable[[str], str]] = {
+EDITS: Mapping[str, Edit] = {
     "all numbers changed": _numbers,
     "some names changed": _names,
     "one more line": _one_more_line,
