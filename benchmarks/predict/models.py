@@ -18,6 +18,7 @@ from slurmcast.config import ProbeConfig
 from slurmcast.probe import Example, Model, Site, TrainingError, per_type, prior, train
 from slurmcast.probe.estimator import Query
 from slurmcast.probe.examples import merged
+from slurmcast.probe.intervals import Predictions
 
 Array = NDArray[np.float64]
 TARGETS = ("time", "energy")
@@ -67,9 +68,14 @@ def ours(known: Sequence[Case], asked: Sequence[Case], seed: int) -> Guesses:
     index = [i for i, case in enumerate(asked) if case.run.gpu_type in model.estimator.types]
     queries = [Query(e.vector, e.numbers, e.gpus, e.type) for e in (asked[i].example for i in index)]
     bare = model.estimator.predict(queries)
-    middle[index] = np.column_stack([bare.log_time, bare.log_energy])
+    middle[index] = _columns(bare, len(index))
     ends = np.array([_ends(model, case.example) for case in asked])
     return Guesses(middle, ends[:, :, 0], ends[:, :, 1])
+
+
+def _columns(found: Predictions, count: int) -> Array:
+    nothing = np.full(count, np.nan)
+    return np.column_stack([found[target].middle if target in found else nothing for target in TARGETS])
 
 
 def _ends(model: Model, asked: Example) -> list[tuple[float, float]]:
@@ -82,10 +88,10 @@ def _ends(model: Model, asked: Example) -> list[tuple[float, float]]:
 
 def paper(known: Sequence[Case], asked: Sequence[Case], seed: int) -> Guesses:
     """The paper's networks (appendix A.2) on the same vectors."""
-    estimator = per_type.fit(merged(case.example for case in known), "paper", seed)
+    estimator = per_type.fit(merged(case.example for case in known), "paper", seed, TARGETS)
     queries = [Query(e.vector, e.numbers, e.gpus, e.type) for e in (case.example for case in asked)]
     found = estimator.predict(queries)
-    return Guesses(np.column_stack([found.log_time, found.log_energy]))
+    return Guesses(_columns(found, len(asked)))
 
 
 def tfidf_ridge(known: Sequence[Case], asked: Sequence[Case], seed: int) -> Guesses:  # noqa: ARG001

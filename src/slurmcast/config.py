@@ -147,6 +147,8 @@ class ProbeConfig:
     seed: int = 0
     keep: int = 10
     """How many trained models are kept, the newest; the one in use and the one before it always are."""
+    targets: tuple[Literal["time", "energy", "memory"], ...] = ("time", "energy", "memory")
+    """What is predicted of a job, where enough of it was measured; without ``time`` nothing could be."""
 
 
 @dataclass(frozen=True)
@@ -290,6 +292,8 @@ def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
             raise ConfigError(f"{origin}: footprint.{key} = {value}: must be {low} to {high}")
     if config.agent.kappa < 0:
         raise ConfigError(f"{origin}: agent.kappa = {config.agent.kappa}: must not be negative")
+    if "time" not in config.probe.targets:
+        raise ConfigError(f"{origin}: probe.targets = {list(config.probe.targets)}: must name 'time'")
     names = [part.name for part in config.partition]
     if len(set(names)) != len(names):
         raise ConfigError(f"{origin}: [[partition]] names a partition twice: {', '.join(names)}")

@@ -27,6 +27,7 @@ def examples(labels: Iterable[Label], vectors: Mapping[str, NDArray[np.float32]]
             gpu_type=label.outcome.gpu_type,
             time_s=max(label.outcome.elapsed_s, MIN_TIME_S),
             energy_kwh=label.outcome.energy_kwh,
+            gpu_memory_gb=label.outcome.gpu_memory_gb,
         )
         for label in labels
         if label.text_key in vectors

@@ -270,6 +270,8 @@ class Outcome:
     end_time: int
     elapsed_s: float
     energy_kwh: float | None = None
+    gpu_memory_gb: float | None = None
+    """Peak memory of the GPU that used most; None where not measured."""
     array_job_id: int = 0
     """The array's base id, under which the job was submitted; 0 where it is in none."""
 

@@ -56,3 +56,17 @@ def test_rubbish_is_passed_over(tmp_path: Path) -> None:
 
 def test_no_folder(tmp_path: Path) -> None:
     assert energy.read(tmp_path / "none", {7}) == []
+
+
+def test_memory_is_that_of_the_gpu_that_used_most_on_any_node(tmp_path: Path) -> None:
+    records = [record("n1", gpu_memory_gb=11.5), record("n2", gpu_memory_gb=17.0)]
+    for entry in records:
+        (tmp_path / f"{entry['job_id']}-{entry['node']}.json").write_text(json.dumps(entry))
+    assert energy.join(RUN, energy.read(tmp_path, {7})).gpu_memory_gb == 17.0
+
+
+def test_memory_that_one_node_did_not_measure_is_not_known(tmp_path: Path) -> None:
+    for entry in [record("n1", gpu_memory_gb=11.5), record("n2")]:
+        (tmp_path / f"{entry['job_id']}-{entry['node']}.json").write_text(json.dumps(entry))
+    outcome = energy.join(RUN, energy.read(tmp_path, {7}))
+    assert (outcome.gpu_memory_gb, outcome.energy_kwh) == (None, pytest.approx(1.0))

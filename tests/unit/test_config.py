@@ -42,6 +42,8 @@ def test_the_shipped_files_load() -> None:
         ("[[partition]]\ngpu_type = 'a'", ["partition[0].name", "missing"]),
         ("[[partition]]\nname='a'\n[[partition]]\nname='a'", ["twice", "a"]),
         ("[paths]\nrun_dir = 'here'", ["paths.run_dir", "absolute"]),
+        ("[probe]\ntargets = ['energy']", ["probe.targets", "must name 'time'"]),
+        ("[probe]\ntargets = ['time', 'fame']", ["probe.targets[1]", "memory"]),
         ("daemon = 3", ["daemon", "table"]),
         ("[daemon]\noperators = 'root'", ["daemon.operators", "list"]),
         ("[agent", ["slurmcast.toml"]),

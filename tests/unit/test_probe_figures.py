@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from slurmcast.probe.examples import Example, merged
-from slurmcast.probe.figures import better, truths
+from slurmcast.probe.figures import better
+from slurmcast.probe.targets import truths
 
 TIMES = {"one": (100, 200), "two": (100, 90), "three": (100, 104)}
 

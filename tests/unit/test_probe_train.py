@@ -215,3 +215,21 @@ def test_a_vector_of_another_length_is_refused() -> None:
     _, model = trained_world(0)
     with pytest.raises(ValueError, match=r"shape \(5,\), the model takes \(32,\)"):
         model.predict(np.ones(5, np.float32), {}, BOTH)
+
+
+def test_memory_is_one_target_more() -> None:
+    world = World(0)
+    examples = [
+        replace(e, gpu_memory_gb=2.0 + 0.1 * e.numbers["batch_size"])
+        for e in world.history(100, known_scripts(world), both=0.3)
+    ]
+    script, numbers = known_scripts(world)[0], {"epochs": 20.0, "batch_size": 64.0}
+    model = train(examples, ProbeConfig(), encoder="test").model
+    for e in model.predict(script.vector, numbers, BOTH):
+        assert e.gpu_memory_gb and e.gpu_memory_gb.p50 == pytest.approx(8.4, rel=0.1)
+        assert e.gpu_memory_gb.p10 < e.gpu_memory_gb.p50 < e.gpu_memory_gb.p90
+    (shared,) = model.predict(script.vector, numbers, {"fast": 1}, shared=True)
+    assert shared.time_s and shared.gpu_memory_gb is None
+    less = train(examples, ProbeConfig(targets=("time",)), encoder="test").model
+    (only,) = less.predict(script.vector, numbers, {"fast": 1})
+    assert only.time_s and only.energy_kwh is None and only.gpu_memory_gb is None

@@ -1,7 +1,7 @@
 """Energy records: what was measured on the nodes, joined to outcomes.
 
 A record is one JSON file for one job run on one node, named ``JOBID-NODE.json``: ``job_id``, ``start_time``,
-``end_time``, ``node``, ``nodes`` (of the whole job), ``gpus``, ``energy_j``.
+``end_time``, ``node``, ``nodes`` (of the whole job), ``gpus``, ``energy_j``, and where it is known ``gpu_memory_gb``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class EnergyRecord:
     nodes: int
     gpus: int
     energy_j: float
+    gpu_memory_gb: float | None = None
+    """Peak memory of the GPU that used most on this node, where it was measured."""
 
 
 def read(folder: Path, job_ids: Container[int]) -> list[EnergyRecord]:
@@ -56,4 +58,9 @@ def join(outcome: Outcome, records: Iterable[EnergyRecord]) -> Outcome:
     complete = bool(mine) and len(mine) == next(iter(mine.values())).nodes
     if not complete or sum(r.gpus for r in mine.values()) != outcome.gpus:
         return outcome
-    return replace(outcome, energy_kwh=sum(r.energy_j for r in mine.values()) / J_PER_KWH)
+    peaks = [r.gpu_memory_gb for r in mine.values()]
+    return replace(
+        outcome,
+        energy_kwh=sum(r.energy_j for r in mine.values()) / J_PER_KWH,
+        gpu_memory_gb=None if None in peaks else max(peak for peak in peaks if peak is not None),
+    )

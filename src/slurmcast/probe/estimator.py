@@ -1,4 +1,4 @@
-"""What every kind of probe is: something that predicts logarithms of time and energy for jobs on GPU types."""
+"""What every kind of probe is: something that predicts logarithms of targets for jobs on GPU types."""
 
 from __future__ import annotations
 

@@ -34,6 +34,8 @@ class Example:
     time_s: float
     energy_kwh: float | None = None
     """Energy of all the run's GPUs; None where not measured or shared with other jobs."""
+    gpu_memory_gb: float | None = None
+    """Peak memory of the GPU that used most; None where not measured."""
 
     @property
     def type(self) -> str:
@@ -57,6 +59,10 @@ class Sample:
     """Mean of the natural logarithm of one GPU's mean power in W, None where no run was measured."""
     measured: int = 0
     """Runs whose energy was measured."""
+    log_memory: float | None = None
+    """Mean of the natural logarithm of the peak GPU memory in GB, None where no run was measured."""
+    memory_runs: int = 0
+    """Runs whose memory was measured."""
 
     @property
     def log_energy(self) -> float | None:
@@ -73,6 +79,7 @@ def log_energy(log_time: float, log_power: float, gpus: int) -> float:
 class _Runs:
     log_times: list[float] = field(default_factory=list)
     log_powers: list[float] = field(default_factory=list)
+    log_memories: list[float] = field(default_factory=list)
 
 
 def merged(examples: Iterable[Example]) -> list[Sample]:
@@ -91,6 +98,8 @@ def merged(examples: Iterable[Example]) -> list[Sample]:
         if example.energy_kwh is not None and example.energy_kwh > 0:
             power_w = example.energy_kwh * JOULES_PER_KWH / (example.time_s * example.gpus)
             runs[group].log_powers.append(math.log(power_w))
+        if example.gpu_memory_gb is not None and example.gpu_memory_gb > 0:
+            runs[group].log_memories.append(math.log(example.gpu_memory_gb))
     return [_sample(first[group], runs[group]) for group in first]
 
 
@@ -105,4 +114,6 @@ def _sample(example: Example, runs: _Runs) -> Sample:
         runs=len(runs.log_times),
         log_power=float(np.mean(runs.log_powers)) if runs.log_powers else None,
         measured=len(runs.log_powers),
+        log_memory=float(np.mean(runs.log_memories)) if runs.log_memories else None,
+        memory_runs=len(runs.log_memories),
     )

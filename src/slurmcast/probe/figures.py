@@ -10,37 +10,29 @@ import numpy as np
 
 from slurmcast.probe.examples import Sample
 from slurmcast.probe.features import Array
-from slurmcast.probe.intervals import Predictions, calibrate, ends_for
+from slurmcast.probe.intervals import Guess, Predictions, calibrate, ends_for
+from slurmcast.probe.targets import truths
 
 FOLDS = 5
 
 
-def truths(samples: Sequence[Sample]) -> dict[str, Array]:
-    """Logarithms of what was measured, (n,) each, NaN where nothing was."""
-    return {
-        "time": np.array([sample.log_time for sample in samples]),
-        "energy": np.array([np.nan if s.log_energy is None else s.log_energy for s in samples]),
-    }
-
-
-def residuals(truth: Array, predictions: Predictions, target: str) -> Array:
+def residuals(truth: Array, guess: Guess) -> Array:
     """(truth - middle) / spread, (n,)."""
-    middle, spread = _columns(predictions, target)
-    return np.asarray((truth - middle) / spread)
+    return np.asarray((truth - guess.middle) / guess.spread)
 
 
 def figures(samples: Sequence[Sample], without_key: Predictions, seed: int) -> dict[str, Any]:
     """By GPU type and target: keys, ``median_ape`` and ``p90_ape`` (fractions), ``coverage80`` (by intervals
     calibrated on other keys) and their median ``width`` (p90 / p10), and ``mean_ape``, the median error of always
     naming the geometric mean. ``better``: by pair of types and target, how often the better one was named right."""
-    measured = truths(samples)
+    measured = {target: truth for target, truth in truths(samples).items() if target in without_key}
     groups = sorted({sample.type for sample in samples})
-    covered = {target: _coverage(samples, measured[target], without_key, target, seed) for target in measured}
+    covered = {target: _coverage(samples, measured[target], guess, seed) for target, guess in without_key.items()}
     table: dict[str, Any] = {}
     for gpu_type in groups:
         table[gpu_type] = {}
         for target, truth in measured.items():
-            middle, _ = _columns(without_key, target)
+            middle = without_key[target].middle
             index = np.array([s.type == gpu_type for s in samples]) & np.isfinite(truth) & np.isfinite(middle)
             if index.any():
                 table[gpu_type][target] = _errors(truth[index], middle[index]) | {
@@ -48,14 +40,16 @@ def figures(samples: Sequence[Sample], without_key: Predictions, seed: int) -> d
                     "coverage80": _mean(covered[target][0][index]),
                     "width": _mean(covered[target][1][index], np.nanmedian),
                 }
-    return {"types": table, "better": {t: better(samples, measured[t], _columns(without_key, t)[0]) for t in measured}}
+    choices = {target: better(samples, measured[target], guess.middle) for target, guess in without_key.items()}
+    return {"types": table, "better": choices}
 
 
 def of_new_scripts(samples: Sequence[Sample], without_cluster: Predictions) -> dict[str, Any]:
     """By target: errors, as in :func:`figures`, for jobs whose script and its like had never been seen."""
     found = {}
-    for target, truth in truths(samples).items():
-        middle, _ = _columns(without_cluster, target)
+    measured = truths(samples)
+    for target, guess in without_cluster.items():
+        truth, middle = measured[target], guess.middle
         index = np.isfinite(truth) & np.isfinite(middle)
         if index.any():
             found[target] = _errors(truth[index], middle[index])
@@ -102,16 +96,13 @@ def _errors(truth: Array, middle: Array) -> dict[str, float]:
     }
 
 
-def _coverage(
-    samples: Sequence[Sample], truth: Array, predictions: Predictions, target: str, seed: int
-) -> tuple[Array, Array]:
+def _coverage(samples: Sequence[Sample], truth: Array, guess: Guess, seed: int) -> tuple[Array, Array]:
     """Whether each truth lies in an interval that was calibrated on other keys (1 or 0), and the interval's width."""
     keys = sorted({sample.key for sample in samples})
     order = np.random.default_rng(seed).permutation(len(keys))
     fold_of = {keys[k]: position % FOLDS for position, k in enumerate(order)}
     fold = np.array([fold_of[sample.key] for sample in samples])
-    scaled = residuals(truth, predictions, target)
-    _, spread = _columns(predictions, target)
+    scaled = residuals(truth, guess)
     types = [sample.type for sample in samples]
     inside, width = np.full(len(samples), np.nan), np.full(len(samples), np.nan)
     for number in range(FOLDS):
@@ -120,14 +111,8 @@ def _coverage(
             ends = ends_for(calibration, types[i])
             if ends is not None:
                 inside[i] = float(ends.low <= scaled[i] <= ends.high)
-                width[i] = np.exp((ends.high - ends.low) * spread[i])
+                width[i] = np.exp((ends.high - ends.low) * guess.spread[i])
     return inside, width
-
-
-def _columns(predictions: Predictions, target: str) -> tuple[Array, Array]:
-    if target == "time":
-        return predictions.log_time, predictions.time_spread
-    return predictions.log_energy, predictions.energy_spread
 
 
 def _mean(values: Array, by: Any = np.nanmean) -> float | None:

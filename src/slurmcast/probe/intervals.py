@@ -42,13 +42,15 @@ Ends = Mapping[str, Tails]
 
 
 @dataclass(frozen=True)
-class Predictions:
-    """Predictions for n jobs in natural logarithms; NaN where there is none."""
+class Guess:
+    """Predictions of one target for n jobs, natural logarithms of shape (n,) each; NaN where there is none."""
 
-    log_time: Array
-    time_spread: Array
-    log_energy: Array
-    energy_spread: Array
+    middle: Array
+    spread: Array
+
+
+Predictions = Mapping[str, Guess]
+"""By target (:mod:`slurmcast.probe.targets`); one that can't be predicted isn't there."""
 
 
 def upper(values: Array, weights: Array, tail: float = TAIL) -> float | None:
@@ -80,7 +82,7 @@ def calibrate(residuals: Array, types: Sequence[str], groups: Sequence[Hashable]
     scales = {POOLED: _scale(residuals[known])}
     scales |= {name: _scale(residuals[index]) for name, index in of_type.items() if index.sum() >= OWN}
     divisors = np.array([scales.get(name, scales[POOLED]) for name in types])
-    chosen = None if groups is None else [groups[i] for i in np.flatnonzero(known)]
+    chosen = None if groups is None else [group for group, there in zip(groups, known, strict=True) if there]
     ends = tails((residuals / divisors)[known], chosen)
     if ends is None:
         return None

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 from slurmcast.model import Estimate, Interval, Source
 from slurmcast.probe import per_type, size_ratio
 from slurmcast.probe.estimator import Estimator, Query
-from slurmcast.probe.intervals import Ends, Predictions, Tails, ends_for
+from slurmcast.probe.intervals import Ends, Guess, Predictions, Tails, ends_for
 from slurmcast.probe.territory import Territory
 from slurmcast.probe.threads import one_thread
 
@@ -72,8 +72,9 @@ class Model:
         """One estimate per partition, in the order of ``gpus_by_partition`` (a_ij).
 
         ``vector`` (dimensions,) of the encoder, ``numbers`` and ``key`` as the script reader gave them; ``shared``: the
-        job asks for parts of GPUs, whose energy isn't its own. Unknown where the partition's GPU type was never seen, or the
-        script is farther from those seen than any interval was tested. Raises ValueError for another encoder's vector.
+        job asks for parts of GPUs, whose energy and memory aren't its own. Unknown where the partition's GPU type was
+        never seen, or the script is farther from those seen than any interval was tested. Raises ValueError for another
+        encoder's vector.
         """
         found: dict[str, Estimate] = {}
         if self.knows(vector) and (asked := self._queries(vector, numbers, gpus_by_partition)):
@@ -99,11 +100,7 @@ class Model:
         found: dict[str, Estimate] = {}
         if self.knows(rewritten) and (asked := self._queries(rewritten, numbers, gpus_by_partition)):
             p, own = self._predictions(asked), self._predictions(self._queries(vector, numbers, gpus_by_partition))
-            wide = replace(
-                p,
-                time_spread=np.fmax(p.time_spread, own.time_spread),
-                energy_spread=np.fmax(p.energy_spread, own.energy_spread),
-            )
+            wide = {name: Guess(guess.middle, np.fmax(guess.spread, own[name].spread)) for name, guess in p.items()}
             found = self._estimates(asked, wide, "far", Source.ALIGN, shared)
         return _for_all(gpus_by_partition, found)
 
@@ -142,14 +139,18 @@ class Model:
         self, asked: Mapping[str, Query], p: Predictions, region: str, source: Source, shared: bool
     ) -> dict[str, Estimate]:
         """Estimates by partition; one isn't there where nothing can be said."""
-        times = self.calibration.get(f"{region}/time")
-        energies = self.calibration.get(f"{region}/energy")
         found: dict[str, Estimate] = {}
         for i, (name, query) in enumerate(asked.items()):
-            time = _interval(p.log_time[i], p.time_spread[i], ends_for(times, query.type))
-            energy = _interval(p.log_energy[i], p.energy_spread[i], ends_for(energies, query.type))
+            of = {
+                target: _interval(
+                    guess.middle[i], guess.spread[i], ends_for(self.calibration.get(f"{region}/{target}"), query.type)
+                )
+                for target, guess in p.items()
+            }
+            time, energy, memory = (of.get(target) for target in ("time", "energy", "memory"))
             if time is not None:
-                found[name] = Estimate(name, query.gpus, time, None if shared else energy, source)
+                energy, memory = (None, None) if shared else (energy, memory)
+                found[name] = Estimate(name, query.gpus, time, energy, source, memory)
         return found
 
     def write(self, folder: Path) -> None:

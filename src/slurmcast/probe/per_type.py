@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +16,12 @@ from slurmcast.probe.dense import Dense
 from slurmcast.probe.estimator import Asked, Tensors, Trained
 from slurmcast.probe.examples import Sample, TrainingError
 from slurmcast.probe.features import Array, Numbers, choose_numbers
-from slurmcast.probe.intervals import Predictions
+from slurmcast.probe.intervals import Guess, Predictions
+from slurmcast.probe.targets import TARGETS
 
 FOLDS = 5
 MIN_SAMPLES = 10
 """Samples of one GPU type (with the target measured) from which a network is trained for it."""
-TARGETS: dict[str, Callable[[Sample], float | None]] = {
-    "time": lambda sample: sample.log_time,
-    "energy": lambda sample: sample.log_energy,
-}
 
 
 @dataclass(frozen=True)
@@ -43,15 +40,14 @@ class PerType:
     def predict(self, asked: Sequence[Asked]) -> Predictions:
         """See :class:`slurmcast.probe.estimator.Estimator`. Spreads are 1: one width of interval for all jobs."""
         inputs = _inputs(asked, self.numbers)
-        logs = {target: np.full(len(asked), np.nan) for target in TARGETS}
+        logs = {target: np.full(len(asked), np.nan) for target, _ in self.networks}
         for (target, gpu_type), network in self.networks.items():
             index = np.array([job.type == gpu_type for job in asked])
             if index.any():
                 values = network(inputs[index])
                 floor = self.floors[target, gpu_type]
                 logs[target][index] = values if self.logarithmic else np.log(np.maximum(values, floor))
-        ones = np.ones(len(asked))
-        return Predictions(logs["time"], ones, logs["energy"], ones)
+        return {target: Guess(middle, np.ones(len(asked))) for target, middle in logs.items()}
 
     def parts(self) -> tuple[Tensors, dict[str, Any]]:
         """See :class:`slurmcast.probe.estimator.Estimator`."""
@@ -85,25 +81,25 @@ def restore(tensors: Tensors, settings: Mapping[str, Any]) -> PerType:
     return PerType(tuple(settings["types"]), numbers, bool(settings["logarithmic"]), networks, floors)
 
 
-def train(samples: Sequence[Sample], kind: str, seed: int) -> Trained:
-    """Train on ``samples``, and predict each by networks that were trained without the fold of keys that it is in."""
+def train(samples: Sequence[Sample], kind: str, seed: int, targets: Sequence[str]) -> Trained:
+    """Train on ``samples`` for ``targets``, and predict each by networks that were trained without its fold of keys."""
     keys = sorted({sample.key for sample in samples})
     order = np.random.default_rng(seed).permutation(len(keys))
     fold = {keys[k]: position % FOLDS for position, k in enumerate(order)}
-    without = [np.full(len(samples), np.nan) for _ in TARGETS]
+    without = {target: np.full(len(samples), np.nan) for target in targets}
     for number in range(FOLDS):
         out = [i for i, sample in enumerate(samples) if fold[sample.key] == number]
-        partial = fit([sample for sample in samples if fold[sample.key] != number], kind, seed)
-        predicted = partial.predict([samples[i] for i in out])
-        without[0][out], without[1][out] = predicted.log_time, predicted.log_energy
-    ones = np.ones(len(samples))
-    estimator = fit(samples, kind, seed)
+        partial = fit([sample for sample in samples if fold[sample.key] != number], kind, seed, targets)
+        for target, guess in partial.predict([samples[i] for i in out]).items():
+            without[target][out] = guess.middle
+    estimator = fit(samples, kind, seed, targets)
     if not estimator.networks:
         raise TrainingError(f"kind {kind!r} needs {MIN_SAMPLES} finished jobs on a GPU type at least; run more jobs")
-    return Trained(estimator, Predictions(without[0], ones, without[1], ones), None, None)
+    ones = np.ones(len(samples))
+    return Trained(estimator, {target: Guess(middle, ones) for target, middle in without.items()}, None, None)
 
 
-def fit(samples: Sequence[Sample], kind: str, seed: int) -> PerType:
+def fit(samples: Sequence[Sample], kind: str, seed: int, targets: Sequence[str]) -> PerType:
     """The networks alone, without left-out predictions."""
     from slurmcast.probe import network
 
@@ -112,13 +108,14 @@ def fit(samples: Sequence[Sample], kind: str, seed: int) -> PerType:
     logarithmic = kind != "paper"
     networks, floors = {}, {}
     for gpu_type in types:
-        for target, value in TARGETS.items():
+        for target in targets:
+            value = TARGETS[target]
             chosen = [s for s in samples if s.type == gpu_type and value(s) is not None]
             if len(chosen) < MIN_SAMPLES:
                 continue
             logs = np.array([value(sample) for sample in chosen], np.float64)
-            targets = logs if logarithmic else np.exp(logs)
-            networks[target, gpu_type] = network.train(_inputs(chosen, numbers), targets, seed)
+            values = logs if logarithmic else np.exp(logs)
+            networks[target, gpu_type] = network.train(_inputs(chosen, numbers), values, seed)
             floors[target, gpu_type] = float(np.exp(logs.min()) / 10)
     return PerType(types, numbers, logarithmic, networks, floors)
 

@@ -15,15 +15,15 @@ from slurmcast.probe import per_type, size_ratio
 from slurmcast.probe.estimator import Trained
 from slurmcast.probe.examples import Example, Sample, TrainingError, merged
 from slurmcast.probe.features import unit
-from slurmcast.probe.figures import figures, of_new_scripts, residuals, truths
+from slurmcast.probe.figures import figures, of_new_scripts, residuals
 from slurmcast.probe.intervals import Ends, Predictions, calibrate
 from slurmcast.probe.model import Model, key_mark
+from slurmcast.probe.targets import truths
 from slurmcast.probe.territory import survey
 from slurmcast.probe.threads import one_thread
 
 log = logging.getLogger(__name__)
 
-TARGETS = ("time", "energy")
 MIN_KEYS = 12
 """Different jobs from which a probe is trained: with fewer, no interval could be calibrated."""
 MIN_TYPE_KEYS = 3
@@ -61,9 +61,9 @@ def _train(examples: list[Example], config: ProbeConfig, encoder: str, partition
     keys = [sample.key for sample in samples]
     surveyed = survey(unit(np.stack([sample.vector for sample in samples])), keys, config.kind == "size+ratio")
     trained = (
-        size_ratio.train(samples, surveyed, config.seed)
+        size_ratio.train(samples, surveyed, config.seed, config.targets)
         if config.kind == "size+ratio"
-        else per_type.train(samples, config.kind, config.seed)
+        else per_type.train(samples, config.kind, config.seed, config.targets)
     )
     calibration = _calibration(samples, trained, surveyed.clusters)
     if "near/time" not in calibration:
@@ -116,7 +116,7 @@ def _enough(keys: set[str]) -> None:
 
 
 def _calibration(samples: list[Sample], trained: Trained, clusters: tuple[int, ...]) -> dict[str, Ends]:
-    """Ends of intervals for the three classes of jobs and both targets, where there is enough to tell."""
+    """Ends of intervals for the three classes of jobs and all targets, where there is enough to tell."""
     types = [sample.type for sample in samples]
     keys = [sample.key for sample in samples]
     alone = np.array([keys.count(key) == 1 for key in keys])
@@ -127,9 +127,8 @@ def _calibration(samples: list[Sample], trained: Trained, clusters: tuple[int, .
     )
     found: dict[str, Ends] = {}
     for name, predictions, groups in classes:
-        for target in TARGETS if predictions is not None else ():
-            assert predictions is not None
-            left_out = residuals(truths(samples)[target], predictions, target)
+        for target, guess in (predictions or {}).items():
+            left_out = residuals(truths(samples)[target], guess)
             if name == "seen":  # what ran on one type only was left out whole: that tells of near jobs
                 left_out[alone] = np.nan
             ends = calibrate(left_out, types, groups)
