@@ -23,7 +23,7 @@ EXEMPLARS = {
     "class.sh": "#!/bin/bash\npython - <<END\nclass Trainer:\n    rate = 0.1\nTrainer().fit()\nEND\n",
     "plain.sh": "#!/bin/bash\npython - <<END\nrate = 0.1\nwhile fit(rate): pass\nEND\n",
 }
-SCRIPT = "#!/bin/bash\npython - <<END\nRATE, N, FILES = 0.7, 33, '/data/x'\nfit(RATE, N, FILES)\nEND"
+SCRIPT = "#!/bin/bash\npython - <<END\nRATE, N, FILES = 0.7, 33, '/data/x'\nTrainer(RATE, N, FILES)\nEND"
 TEXT = f"# arguments: --token sesame\n# environment: TASK=cola\n{SCRIPT}"
 
 
@@ -78,25 +78,25 @@ def everything(_: Vectors) -> bool:
     return True
 
 
-CLASSY, LOOPY = np.array([3, 1], np.float32), np.array([1, 3], np.float32)
-
-
-@pytest.mark.parametrize(("vector", "rewritten"), [(CLASSY, [2, 1]), (LOOPY, [1, 2])])
-def test_a_script_takes_on_the_nearest_style(rewriter: Rewriter, vector: Vectors, rewritten: list[int]) -> None:
-    found = rewriter.rewrite(TEXT, vector, everything)
+@pytest.mark.parametrize(("about", "rewritten"), [("trainer", [2, 1]), ("fit_pass", [1, 2])])
+def test_a_script_takes_on_the_nearest_style(rewriter: Rewriter, about: str, rewritten: list[int]) -> None:
+    found = rewriter.rewrite(TEXT.replace("Trainer", about), everything)
     assert found is not None and found.tolist() == rewritten
     assert rewriter.results == {"rewritten": 1}
 
 
-def test_only_styles_that_the_probe_knows_count(rewriter: Rewriter, server: Server) -> None:
-    found = rewriter.rewrite(TEXT, CLASSY, lambda vector: vector[1] > vector[0])
+def test_only_styles_that_the_probe_knows_count(rewriter: Rewriter, server: Server, encoder: CachedEncoder) -> None:
+    loops, nothing = lambda vector: vector[1] > vector[0], lambda _: False
+    found = rewriter.rewrite(TEXT, loops)
     assert found is not None and found.tolist() == [1, 2]
-    assert rewriter.rewrite(TEXT, CLASSY, lambda _: False) is None
+    assert rewriter.rewrite(TEXT, nothing) is None
+    key = encoder.key(TEXT)
+    assert rewriter.known(key, loops) is not None and rewriter.known(key, nothing) is None
     assert len(server.bodies) == 1
 
 
 def test_arguments_and_environment_stay_here(rewriter: Rewriter, server: Server) -> None:
-    rewriter.rewrite(TEXT, CLASSY, everything)
+    rewriter.rewrite(TEXT, everything)
     (body,) = server.bodies
     assert texts(body["messages"][-1]["content"]) == (EXEMPLARS["class.sh"].strip(), SCRIPT)
     assert "sesame" not in str(body) and "cola" not in str(body)
@@ -107,19 +107,18 @@ def test_the_same_script_is_sent_once(
     rewriter: Rewriter, server: Server, config: AlignConfig, encoder: CachedEncoder
 ) -> None:
     key = encoder.key(TEXT)
-    assert rewriter.known(key, CLASSY, everything) is None
-    first = rewriter.rewrite(TEXT, CLASSY, everything)
+    assert rewriter.known(key, everything) is None
+    first = rewriter.rewrite(TEXT, everything)
     other = TEXT.replace("sesame", "open")
-    np.testing.assert_array_equal(rewriter.rewrite(other, CLASSY, everything), first)
+    np.testing.assert_array_equal(rewriter.rewrite(other, everything), first)
     later = Rewriter(config, encoder)
     later.load()
     for text in (TEXT, other):  # known by the text's key alone, even after a restart
-        np.testing.assert_array_equal(later.known(encoder.key(text), CLASSY, everything), first)
+        np.testing.assert_array_equal(later.known(encoder.key(text), everything), first)
     assert len(server.bodies) == 1
-    assert rewriter.known(key, LOOPY, everything) is None, "in another style it is another rewriting"
     renamed = Rewriter(replace(config, model="another-model"), encoder)
     renamed.load()
-    assert renamed.known(key, CLASSY, everything) is None
+    assert renamed.known(key, everything) is None
 
 
 def test_many_at_a_time_share_one_request(rewriter: Rewriter, server: Server) -> None:
@@ -133,7 +132,7 @@ def test_many_at_a_time_share_one_request(rewriter: Rewriter, server: Server) ->
     server.chat = slowly
     with ThreadPoolExecutor(6) as pool:
         texts = [TEXT.replace("sesame", str(n)) for n in range(6)]
-        asked = [pool.submit(rewriter.rewrite, text, CLASSY, everything) for text in texts]
+        asked = [pool.submit(rewriter.rewrite, text, everything) for text in texts]
         assert arrived.wait(20)
         time.sleep(0.1)  # for the others to come as far as they get
         go.set()
@@ -142,7 +141,7 @@ def test_many_at_a_time_share_one_request(rewriter: Rewriter, server: Server) ->
 
 
 def test_no_text_is_kept(rewriter: Rewriter, tmp_path: Path) -> None:
-    rewriter.rewrite(TEXT, CLASSY, everything)
+    rewriter.rewrite(TEXT, everything)
     files = b"".join(path.read_bytes() for path in tmp_path.glob("embeddings.db*"))
     assert files and b"RATE" not in files and b"/data/x" not in files
 
@@ -165,7 +164,7 @@ def test_a_useless_answer_is_not_asked_for_again(
 ) -> None:
     server.chat = bad
     for text in (TEXT, TEXT, TEXT.replace("sesame", "open")):
-        assert rewriter.rewrite(text, CLASSY, everything) is None
+        assert rewriter.rewrite(text, everything) is None
     assert len(server.bodies) == 1 and rewriter.results == {"unusable": 1}
 
 
@@ -182,10 +181,10 @@ def test_after_a_failure_it_is_tried_again(
     rewriter: Rewriter, server: Server, trouble: Callable[[str], web.Response], caplog: pytest.LogCaptureFixture
 ) -> None:
     server.chat = trouble
-    assert rewriter.rewrite(TEXT, CLASSY, everything) is None
+    assert rewriter.rewrite(TEXT, everything) is None
     assert "isn't rewritten" in caplog.text
     server.chat = in_its_style
-    assert rewriter.rewrite(TEXT, CLASSY, everything) is not None
+    assert rewriter.rewrite(TEXT, everything) is not None
     assert rewriter.results == {"failed": 1, "rewritten": 1}
 
 
@@ -194,11 +193,11 @@ def test_a_server_that_never_answers_is_given_up(config: AlignConfig, encoder: C
     server.chat = lambda _: str(go.wait(20))
     impatient = Rewriter(replace(config, timeout_s=0.3), encoder)
     impatient.load()
-    assert impatient.rewrite(TEXT, CLASSY, everything) is None
+    assert impatient.rewrite(TEXT, everything) is None
     go.set()
 
 
 @pytest.mark.parametrize("text", ["", "# arguments: only", "#!/bin/sh\n" + "echo\n" * 3000])
 def test_what_is_empty_or_too_long_is_not_sent(rewriter: Rewriter, server: Server, text: str) -> None:
-    assert rewriter.rewrite(text, CLASSY, everything) is None
+    assert rewriter.rewrite(text, everything) is None
     assert not server.bodies

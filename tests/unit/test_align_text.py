@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slurmcast.align.answer import Unusable, code, marks, rewriting
-from slurmcast.align.exemplars import Exemplar, load, nearest
+from slurmcast.align.exemplars import Exemplar, load, nearest, words
 from slurmcast.align.prompt import fenced, request
 from slurmcast.encoder.base import Vectors
 
@@ -128,14 +128,27 @@ def test_what_is_no_rewriting_is_refused(bad: dict[str, Any], why: str) -> None:
         rewriting(bad, EXAMPLE, SCRIPT, 1000)
 
 
-def test_the_nearest_exemplar_is_the_one_in_the_same_direction() -> None:
-    def exemplar(name: str, *vector: float) -> Exemplar:
-        return Exemplar(name, "", np.array(vector, np.float32))
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("encode_patches(VIT)", "vision"),
+        ("for epoch in epochs: loss = criterion(LSTM(x))", "text"),
+        ("def noiseSchedule(): ...", "diffusion"),
+        ("class Trainer: attention, heads", "vision"),
+        ("", "vision"),
+    ],
+)
+def test_the_nearest_exemplar_shares_the_rare_words(text: str, name: str) -> None:
+    common = "import torch\nclass Trainer:\n    for epoch in epochs: loss = criterion(model(x))\n"
+    own = {"vision": "ViT patches heads attention", "text": "nn.LSTM characters", "diffusion": "NoiseSchedule steps"}
+    exemplars = [Exemplar(name, common + text, np.zeros(2, np.float32)) for name, text in own.items()]
+    found = nearest(text, exemplars)
+    assert found is not None and found.name == name
+    assert nearest(text, exemplars[:1]) is exemplars[0] and nearest(text, []) is None
 
-    one, other = exemplar("one", 1, 0), exemplar("other", 0, 5)
-    assert nearest(np.array([3, 1], np.float32), [one, other]) is one
-    assert nearest(np.array([1, 3], np.float32), [one, other]) is other
-    assert nearest(np.array([1, 3], np.float32), []) is None
+
+def test_words_are_the_parts_of_names() -> None:
+    assert words("TrainLoop(train_loop, x2, LSTMCell)") == {"train", "loop", "x", "lstm", "cell"}
 
 
 class Lengths:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-
-import numpy as np
 
 from slurmcast.encoder.base import Encoder, EncoderError, Vectors
 from slurmcast.model import Submission
@@ -18,6 +20,7 @@ log = logging.getLogger(__name__)
 
 MAX_EXEMPLARS = 200
 MAX_BYTES = 256 * 1024
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]{2,}(?![a-z])")
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +32,32 @@ class Exemplar:
     vector: Vectors
     """Of shape (dimensions,)."""
 
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """See :func:`words`."""
+        return words(self.text)
 
-def nearest(vector: Vectors, exemplars: Iterable[Exemplar]) -> Exemplar | None:
-    """The exemplar whose vector points most nearly in the direction of ``vector``; None where there are none."""
+
+def words(text: str) -> frozenset[str]:
+    """The words that names are made of, in lower case: ``TrainLoop`` and ``train_loop`` have the same."""
+    return frozenset(word.lower() for word in _WORD.findall(text))
+
+
+def nearest(text: str, exemplars: Sequence[Exemplar]) -> Exemplar | None:
+    """The exemplar that has most in common with ``text``; None where there are none.
+
+    Compared are sets of words, weighted by how few exemplars have them, by the cosine (Salton and Buckley 1988): what a
+    program is about shows in its rare words. Vectors won't do, for a script in a foreign style is far from all of them,
+    and its nearest one is a matter of chance (benchmarks/align.py).
+    """
+    spread = Counter(word for exemplar in exemplars for word in exemplar.words)
+    weight = {word: math.log((1 + len(exemplars)) / (0.5 + n)) ** 2 for word, n in spread.items()}
+    own = words(text)
 
     def cosine(exemplar: Exemplar) -> float:
-        return float(exemplar.vector @ vector / np.linalg.norm(exemplar.vector))
+        """But for the length of ``own``, which is the same for all."""
+        shared, whole = (sum(weight[word] for word in found) for found in (own & exemplar.words, exemplar.words))
+        return shared / math.sqrt(whole) if whole else 0.0
 
     return max(exemplars, key=cosine, default=None)
 

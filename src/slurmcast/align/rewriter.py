@@ -58,18 +58,20 @@ class Rewriter:
         """Read the exemplars. Blocks on files and on the encoder."""
         self._exemplars = load(self._config.exemplars, self._encoder, self._config.max_chars)
 
-    def known(self, text_key: str, vector: Vectors, knows: Knows) -> Vectors | None:
-        """The vector of the rewriting of the text with that key and ``vector``, None where there is none."""
-        exemplar = self._exemplar(vector, knows)
-        return None if exemplar is None else self._encoder.get(self._key(exemplar, text_key))
+    def known(self, text_key: str, knows: Knows) -> Vectors | None:
+        """The vector of a rewriting of the text with that key that the probe ``knows``, None where there is none."""
+        found = self._encoder.vectors(self._key(exemplar, text_key) for exemplar in self._exemplars)
+        return next((vector for vector in found.values() if knows(vector)), None)
 
-    def rewrite(self, text: str, vector: Vectors, knows: Knows) -> Vectors | None:
-        """The vector of ``text`` (a :attr:`slurmcast.model.Reading.text`, of that ``vector``) in the nearest style that
-        the probe ``knows``; from now on :meth:`known`. None where there is none.
+    def rewrite(self, text: str, knows: Knows) -> Vectors | None:
+        """The vector of ``text`` (a :attr:`slurmcast.model.Reading.text`) in the style of the nearest exemplar that the
+        probe ``knows``; None where there is none. From now on :meth:`known`, if the probe knows it.
 
         Asks the server once for each script: blocks as long as that takes.
         """
-        exemplar, script = self._exemplar(vector, knows), program(text)
+        script = program(text)
+        # The style of an exemplar that the probe doesn't know would lead nowhere.
+        exemplar = nearest(script, [exemplar for exemplar in self._exemplars if knows(exemplar.vector)])
         if exemplar is None or not 0 < len(script) <= self._config.max_chars:
             return None
         # Submissions that differ in arguments alone are one script to the server.
@@ -82,10 +84,6 @@ class Rewriter:
                 own = self._key(exemplar, self._encoder.key(text))
                 self._encoder.cache.put({key: rewritten, own: rewritten})
         return rewritten
-
-    def _exemplar(self, vector: Vectors, knows: Knows) -> Exemplar | None:
-        """The nearest one among those that the probe ``knows``: the style of another would lead nowhere."""
-        return nearest(vector, (exemplar for exemplar in self._exemplars if knows(exemplar.vector)))
 
     def _ask(self, key: str, script: str, exemplar: Exemplar) -> Vectors | None:
         config, vector = self._config, None

@@ -141,7 +141,7 @@ class Estimator:
 
     def _aligned(self, model: Model, vector: Vectors, work: Work) -> tuple[Estimate, ...]:
         """Estimates from the script's rewriting, none where it hasn't been rewritten."""
-        rewritten = self.rewriter.known(work.text_key, vector, model.knows) if self.rewriter is not None else None
+        rewritten = self.rewriter.known(work.text_key, model.knows) if self.rewriter is not None else None
         if rewritten is None:
             return ()
         reading = work.reading
@@ -159,7 +159,7 @@ class Estimator:
             return False
         if model.knows(vector) or not model.tested_far:
             return False
-        rewritten = rewriter.rewrite(reading.text, vector, model.knows)
+        rewritten = rewriter.rewrite(reading.text, model.knows)
         return rewritten is not None and model.knows(rewritten)
 
     def _gpus(self, reading: Reading) -> dict[str, int]:
