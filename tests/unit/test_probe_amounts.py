@@ -10,15 +10,14 @@ import pytest
 from slurmcast.probe.amounts import ahead, split, typical_of_groups, typical_of_nearest
 from slurmcast.probe.examples import Example, merged
 from slurmcast.probe.features import Array, Numbers, choose_numbers, unit
-from slurmcast.probe.kernel import Inputs
 
 Jobs = list[dict[str, float]]
 
 
-def columns(jobs: Jobs) -> tuple[Numbers, Array]:
+def columns(jobs: Jobs) -> tuple[Numbers, Array, Array]:
     vector = np.ones(2, np.float32)
     numbers = choose_numbers(merged(Example(str(n), vector, job, 1, "p", "", 1.0) for n, job in enumerate(jobs)))
-    return numbers, np.stack([numbers.row(job, 1) for job in jobs])
+    return numbers, np.stack([numbers.row(job, 1) for job in jobs]), np.stack([numbers.levels(job) for job in jobs])
 
 
 @pytest.mark.parametrize(
@@ -39,36 +38,41 @@ def test_time_is_proportional_to_the_work_within_a_script(
     usual: dict[str, float], job: dict[str, float], expected: float
 ) -> None:
     # The script has run with its usual arguments only; another one has other numbers.
-    numbers, rows = columns([usual, {"epochs": 3, "lr": 7}, {"steps": 5}, job])
-    typical = typical_of_groups(numbers, rows, ["one", "two", "three", "four"])
-    typical[3] = typical[0]
-    found = ahead(numbers, split(numbers, rows, typical))
+    numbers, rows, levels = columns([usual, {"epochs": 3, "lr": 7}, {"steps": 5}, job])
+    typical = typical_of_groups(levels, ["one", "two", "three", "four"])
+    typical[3] = np.where(np.isfinite(typical[0]), typical[0], typical[3])
+    found = ahead(numbers, split(numbers, rows, levels, typical))
     assert np.exp(found) == pytest.approx([1, 1, 1, expected])
 
 
 def test_between_scripts_nothing_is_taken_for_granted() -> None:
-    numbers, rows = columns([{"epochs": 1}, {"epochs": 4}, {"epochs": 500}])
-    found = split(numbers, rows, typical_of_groups(numbers, rows, ["a", "a", "b"]))
+    numbers, rows, levels = columns([{"epochs": 1}, {"epochs": 4}, {"epochs": 500}])
+    found = split(numbers, rows, levels, typical_of_groups(levels, ["a", "a", "b"]))
     assert np.exp(ahead(numbers, found)) == pytest.approx([0.5, 2, 1])
     typical = found[:, numbers.names.index("epochs")]
     assert typical[0] == typical[1] == pytest.approx(rows[:2].mean(axis=0)[numbers.names.index("epochs")])
-    assert typical[2] == rows[2, numbers.names.index("epochs")]
+    assert typical[2] == pytest.approx(rows[2, numbers.names.index("epochs")])
 
 
 def test_jobs_without_the_number_do_not_count_for_what_is_typical() -> None:
-    numbers, rows = columns([{"epochs": 8}, {}, {"epochs": 32}])
-    typical = typical_of_groups(numbers, rows, ["a", "a", "a"])
-    assert typical[:, 0] == pytest.approx([0, 0, 0])  # around the mean of log 8 and log 32
-    assert ahead(numbers, split(numbers, rows, typical)) == pytest.approx([-math.log(2), 0, math.log(2)])
+    numbers, rows, levels = columns([{"epochs": 8}, {}, {"epochs": 32}])
+    typical = typical_of_groups(levels, ["a", "a", "a"])
+    assert typical[:, 0] == pytest.approx([math.log(16)] * 3)
+    assert ahead(numbers, split(numbers, rows, levels, typical)) == pytest.approx([-math.log(2), 0, math.log(2)])
 
 
-def test_a_near_script_is_typical_as_the_known_one_and_a_far_one_as_itself() -> None:
-    numbers, rows = columns([{"epochs": 2}, {"epochs": 8}])
+def test_a_near_script_is_typical_as_the_known_one_and_a_far_one_as_its_sources_say() -> None:
+    numbers, _, levels = columns([{"epochs": 2}, {"epochs": 8}])
     vectors = unit(np.array([[1.0, 0.0], [0.0, 1.0]]))
-    types = np.zeros(2, np.int64)
-    known = Inputs(vectors, split(numbers, rows, typical_of_groups(numbers, rows, ["a", "b"])), types)
-    asked = Inputs(
-        unit(np.array([[1.0, 0.01], [1.0, 1.0]])), np.stack([numbers.row({"epochs": 8}, 1)] * 2), np.zeros(2, np.int64)
-    )
-    typical = typical_of_nearest(numbers, asked, known, near=0.1)[:, 0]
-    assert typical == pytest.approx([rows[0, 0], asked.rows[1, 0]])
+    asked = unit(np.array([[1.0, 0.01], [1.0, 1.0]]))
+    usual = np.stack([numbers.usual(job) for job in ({"epochs": 8}, {"epochs": 8, "default epochs": 3})])
+    typical = typical_of_nearest(asked, usual, vectors, typical_of_groups(levels, ["a", "b"]), near=0.1)
+    assert np.exp(typical[:, 0]) == pytest.approx([2, 3])
+
+
+def test_options_of_a_programs_own_count_half_within_a_script_and_nothing_between() -> None:
+    jobs: Jobs = [{"epochs": 1, "--critics": 2}, {"epochs": 1, "--critics": 8}, {"epochs": 1, "--trees": 500}, {}]
+    numbers, rows, levels = columns(jobs)
+    assert numbers.own == ("--critics",)  # all jobs that name trees name as many
+    found = ahead(numbers, split(numbers, rows, levels, typical_of_groups(levels, ["a", "a", "b", "c"])))
+    assert np.exp(found) == pytest.approx([0.5**0.5, 2**0.5, 1, 1])

@@ -30,6 +30,21 @@ def test_gradient_is_the_slope_of_the_loss() -> None:
     assert gradient == pytest.approx(np.array(slopes), abs=1e-5)
 
 
+def test_gradient_of_an_exponent_that_columns_share() -> None:
+    inputs, targets, runs = made(25)
+    inputs = Inputs(inputs.vectors, inputs.rows, inputs.types, shared=2)
+    theta = prior_means(3, shared=2) + np.random.default_rng(1).normal(0, 0.3, len(PRIOR) + 2)
+    squared = squared_distances(inputs.vectors, inputs.vectors)
+    _, gradient = loss_and_gradient(theta, inputs, squared, targets, runs)
+
+    def loss(at: Array) -> float:
+        return loss_and_gradient(at, inputs, squared, targets, runs)[0]
+
+    slopes = [(loss(theta + step) - loss(theta - step)) / 2e-5 for step in np.eye(len(theta)) * 1e-5]
+    assert gradient == pytest.approx(np.array(slopes), abs=1e-5)
+    assert variances(theta, inputs) == pytest.approx(np.diag(Terms(theta, inputs, inputs).covariance()))
+
+
 def test_variances_are_the_covariances_of_jobs_with_themselves() -> None:
     inputs, _, _ = made(10)
     theta = prior_means(3)

@@ -108,3 +108,55 @@ def test_every_synonym_has_one_meaning() -> None:
     words = [word for synonyms in numbers.SYNONYMS.values() for word in synonyms.split()]
     assert len(words) == len(set(words))
     assert all(numbers.canonical(word) == numbers.canonical("--" + word.replace("_", "-")) for word in words)
+
+
+OWN = [
+    ("--n-critic 5 --epochs 3", {"n_critic": 5}),
+    ("--n_critic=5", {"n_critic": 5}),
+    ("20000 12", {"#1": 20000, "#2": 12}),
+    ("data.txt 12", {"#2": 12}),
+    (
+        "kmeans:iterations=120,clusters=200 model.trees=40",
+        {"kmeans:iterations": 120, "clusters": 200, "model.trees": 40},
+    ),
+    ("--lr 0.5 --momentum 0.9 --seed 42 --log-every 100 --num-workers 8 --device 1", {}),
+    ("--share 1.5 --trees 0 --points -3 --name x", {}),
+    ("-e 3 -b 8", {}),
+    ("--resume --n-critic 5", {"n_critic": 5}),
+    ("--critics $N --points 1e30", {}),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), OWN)
+def test_reads_arguments_under_names_of_a_program_s_own(line: str, expected: dict[str, float]) -> None:
+    assert numbers.own_from_arguments(line.split()) == expected
+
+
+def test_own_options_go_by_their_long_names_and_positionals_by_theirs() -> None:
+    source = """
+parser.add_argument("-n", "--negatives", type=int, default=4)
+parser.add_argument("-s", "--samples", type=int, default=100)
+parser.add_argument("--rate", type=float, default=0.5)
+parser.add_argument("rows", type=int)
+"""
+    facts = python_source.read(source)
+    assert facts.own_defaults == {"negatives": 4}
+    found = numbers.own_from_arguments("-n 6 -s 300 800".split(), facts.own_aliases, facts.own_positionals)
+    assert found == {"negatives": 6, "rows": 800}
+
+
+def test_positionals_that_are_unpacked_have_names() -> None:
+    facts = python_source.read("import sys\nepochs, trees, depth = map(int, sys.argv[1:4])\n")
+    assert facts.positionals == ("epochs", None, "layers")
+    assert facts.own_positionals == ("", "trees", "")
+    assert numbers.own_from_arguments(["3", "50", "2"], {}, facts.own_positionals) == {"trees": 50}
+
+
+def test_settings_files_have_names_of_their_own() -> None:
+    text = "epochs: 3\nn_critic: 5\nseed: 7\nrate: 0.1\nn_critic: 6\n"
+    assert numbers.own_from_settings(text) == {"n_critic": 5}
+
+
+def test_there_are_never_more_of_them_than_are_kept() -> None:
+    words = [word for n in range(100) for word in (f"--option-{n}", str(n + 1))]
+    assert len(numbers.own_from_arguments(words)) == numbers.MAX_OWN

@@ -53,7 +53,8 @@ def test_reads_a_whole_submission(tmp_path: Path) -> None:
     assert found.gpus_total == 4
     assert found.time_limit_s == 3600
     assert found.numbers == {
-        "epochs": 20, "batch_size": 32, "layers": 4, "nodes": 2, "tasks": 2, "gpus": 4, "time_limit_s": 3600
+        "epochs": 20, "batch_size": 32, "layers": 4, "nodes": 2, "tasks": 2, "gpus": 4, "time_limit_s": 3600,
+        "default epochs": 90,
     }  # fmt: skip
     assert found.sources == (str(tmp_path / "train.py"), str(tmp_path / "models" / "unet.py"))
     assert found.missing_sources == ()
@@ -196,3 +197,15 @@ def test_the_partition_that_slurm_knows_wins() -> None:
     assert read(submission(script)).partitions == ("a100", "a6000")
     assert read(submission(script, partition="h100")).partitions == ("h100",)
     assert read(submission(b"#!/bin/sh\n")).partitions == ()
+
+
+def test_options_of_the_program_and_what_its_sources_would_set() -> None:
+    source = 'p.add_argument("--n-critic", default=5)\np.add_argument("--epochs", default=90)\n'
+    script = b"#!/bin/bash\npython train.py --n-critic 7 --epochs 90 --config c.yaml\n"
+    found = read(
+        submission(script, work_dir="/w"), files({"train.py": source, "c.yaml": "clusters: 30\nbatch_size: 8\n"})
+    )
+    numbers = {name: value for name, value in found.numbers.items() if name not in ("nodes", "tasks")}
+    assert numbers == {
+        "epochs": 90, "batch_size": 8, "--n_critic": 7, "--clusters": 30, "default --n_critic": 5
+    }  # fmt: skip

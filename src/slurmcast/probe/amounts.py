@@ -3,7 +3,10 @@
 Within a script time is proportional to epochs. Between scripts it isn't: who trains for 600 epochs has short ones. So
 for each number that says how much work is asked for, there are two columns: what is *typical* of the script (the mean
 over its known jobs), whose influence is learned, and how far the job goes *beyond* that, to which time is taken to be
-proportional until the examples say otherwise. A script that isn't known is typical of itself.
+proportional until the examples say otherwise. What is typical of a script that isn't known is what its own sources
+would do if nothing were asked for, and where they don't say, what is asked for.
+
+The options of a program's own (``--n-critic``) mean nothing to other programs: they only have the second column.
 """
 
 from __future__ import annotations
@@ -13,74 +16,67 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from slurmcast.probe.features import Array, Numbers, squared_distances
-from slurmcast.probe.kernel import Inputs
+from slurmcast.probe.features import PER_PASS, PER_STEP, REPEATS, Array, Numbers, squared_distances
 
-PER_PASS = ("epochs", "samples", "steps_per_epoch", "thousand_images", "hours", "new_tokens")
-PER_STEP = ("steps",)
-REPEATS = ("trials", "folds")
-"""Time is taken to be proportional to the numbers of ``REPEATS``, and either to those of ``PER_PASS`` or (where a job
-names steps but no epochs) to those of ``PER_STEP``."""
+OWN_EXPONENT = 0.5
+"""Time is taken to grow with this power of a number of the program's own: most mean more work, some don't."""
 
 
-def typical_of_groups(numbers: Numbers, rows: Array, scripts: Sequence[Hashable]) -> Array:
-    """The typical amounts of each row's script, of shape (n, amounts); ``rows`` (n, numbers.width)."""
-    amounts, there = _amounts(numbers, rows)
-    typical = amounts.copy()
+def typical_of_groups(levels: Array, scripts: Sequence[Hashable]) -> Array:
+    """The typical amounts of each job's script, of shape (n, q), NaN where none of its jobs names the number;
+    ``levels`` (n, q) as from :meth:`slurmcast.probe.features.Numbers.levels`."""
+    typical = np.empty_like(levels)
     members: dict[Hashable, list[int]] = {}
     for index, script in enumerate(scripts):
         members.setdefault(script, []).append(index)
     for indexes in members.values():
-        counts = there[indexes].sum(axis=0)
-        typical[indexes] = np.where(counts > 0, (amounts * there)[indexes].sum(axis=0) / np.maximum(counts, 1), 0.0)
+        part = levels[indexes]
+        counts = np.isfinite(part).sum(axis=0)
+        typical[indexes] = np.where(counts > 0, np.nansum(part, axis=0) / np.maximum(counts, 1), np.nan)
     return typical
 
 
-def typical_of_nearest(numbers: Numbers, inputs: Inputs, known: Inputs, near: float) -> Array:
-    """The same for jobs that are asked about: that of the nearest of the ``known`` ones, whose rows were
-    :func:`split` before, where it is ``near`` enough; else the job's own amounts."""
-    squared = squared_distances(inputs.vectors, known.vectors)
+def typical_of_nearest(
+    vectors: NDArray[np.float32], usual: Array, known: NDArray[np.float32], typical: Array, near: float
+) -> Array:
+    """The same for jobs that are asked about, of shape (n, q): the ``typical`` amounts (m, q) of the nearest of the
+    ``known`` scripts (m, d) where it is ``near`` enough, else the job's ``usual`` ones (n, q)."""
+    squared = squared_distances(vectors, known)
     nearest = squared.argmin(axis=1)
-    close = squared[np.arange(len(inputs)), nearest] <= near**2
-    own, _ = _amounts(numbers, inputs.rows)
-    return np.asarray(np.where(close[:, None], known.rows[nearest][:, _columns(numbers)], own))
+    close = squared[np.arange(len(vectors)), nearest] <= near**2
+    found = typical[nearest]
+    return np.asarray(np.where(close[:, None] & np.isfinite(found), found, usual))
 
 
-def split(numbers: Numbers, rows: Array, typical: Array) -> Array:
+def split(numbers: Numbers, rows: Array, levels: Array, typical: Array) -> Array:
     """``rows`` with the typical amounts in place of the job's own, and how far it goes beyond them as further columns;
-    of shape (n, numbers.width + amounts). A number that a job doesn't name goes nowhere."""
-    amounts, there = _amounts(numbers, rows)
+    of shape (n, numbers.width + q). A number that a job doesn't name goes nowhere."""
     replaced = rows.copy()
-    replaced[:, _columns(numbers)] = typical
-    return np.hstack([replaced, np.where(there, amounts - typical, 0.0)])
+    for place, name in enumerate(_shared(numbers)):
+        column = numbers.names.index(name)
+        known = np.isfinite(typical[:, place])
+        replaced[known, column] = typical[known, place] - numbers.means[column]
+    return np.hstack([replaced, np.nan_to_num(levels - typical)])
 
 
 def ahead(numbers: Numbers, rows: Array) -> Array:
     """Logarithm of how much longer than its script's typical job each job is taken to run, (n,); ``rows`` from
     :func:`split`."""
-    names = _names(numbers)
-    beyond = dict(zip(names, rows[:, numbers.width :].T, strict=True))
+    names = _shared(numbers)
+    columns = rows[:, numbers.width :].T
+    beyond = dict(zip(names, columns, strict=False))
     by_steps = _present(numbers, rows, "steps") & ~_present(numbers, rows, "epochs")
     zero = np.zeros(len(rows))
     passes = np.sum([zero, *(beyond[name] for name in PER_PASS if name in beyond)], axis=0)
     steps = np.sum([zero, *(beyond[name] for name in PER_STEP if name in beyond)], axis=0)
     repeats = np.sum([zero, *(beyond[name] for name in REPEATS if name in beyond)], axis=0)
-    return np.asarray(np.where(by_steps, steps, passes) + repeats)
+    own = OWN_EXPONENT * columns[len(names) :].sum(axis=0)
+    return np.asarray(np.where(by_steps, steps, passes) + repeats + own)
 
 
-def _names(numbers: Numbers) -> list[str]:
-    return [name for name in numbers.names if name in (*PER_PASS, *PER_STEP, *REPEATS)]
-
-
-def _columns(numbers: Numbers) -> list[int]:
-    return [numbers.names.index(name) for name in _names(numbers)]
-
-
-def _amounts(numbers: Numbers, rows: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """The amounts' columns of unsplit ``rows``, and where they are there."""
-    names = _names(numbers)
-    there = [_present(numbers, rows, name) for name in names]
-    return rows[:, _columns(numbers)], np.array(there).reshape(len(names), len(rows)).T
+def _shared(numbers: Numbers) -> list[str]:
+    """The amounts whose names all programs share: the first of ``numbers.quantities``."""
+    return list(numbers.quantities[: len(numbers.quantities) - len(numbers.own)])
 
 
 def _present(numbers: Numbers, rows: Array, name: str) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurmcast.probe.examples import Sample
+from slurmcast.script.numbers import DEFAULT, OWN
 
 Array = NDArray[np.float64]
 
 MAX_NUMBERS = 24
 """Numbers that are used; where scripts name more, those that most examples have."""
+MAX_OWN = 256
+"""The same for numbers under names of programs' own."""
+PER_PASS = ("epochs", "samples", "steps_per_epoch", "thousand_images", "hours", "new_tokens")
+PER_STEP = ("steps",)
+REPEATS = ("trials", "folds")
+"""Numbers that say how much work is asked for. Time is taken to be proportional to those of ``REPEATS``, and either to
+those of ``PER_PASS`` or (where a job names steps but no epochs) to those of ``PER_STEP``."""
+AMOUNTS = (*PER_PASS, *PER_STEP, *REPEATS)
 NO_WORK = frozenset({"time_limit_s"})
 """Numbers that say nothing about the work itself. A user's time limit is a habit: it changes without the job changing,
 and if estimates followed it, asking for less time would buy a better place."""
@@ -35,26 +44,48 @@ class Numbers:
     """Mean logarithm of each, over the samples that have it."""
     sometimes: tuple[str, ...]
     """Those that some samples lack: each has a second column, 1/2 where it is there and -1/2 where not."""
+    own: tuple[str, ...] = ()
+    """Numbers under names of programs' own: they are no columns here, only quantities."""
 
     @property
     def width(self) -> int:
         """Number of columns."""
         return len(self.names) + len(self.sometimes)
 
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """The amounts among the names, then the names of programs' own: what has a level."""
+        return (*(name for name in self.names if name in AMOUNTS), *self.own)
+
     def to_settings(self) -> dict[str, Any]:
         """JSON-ready; :meth:`from_settings` reads it."""
-        return {"names": list(self.names), "means": list(self.means), "sometimes": list(self.sometimes)}
+        return {
+            "names": list(self.names),
+            "means": list(self.means),
+            "sometimes": list(self.sometimes),
+            "own": list(self.own),
+        }
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Numbers:
         """What :meth:`to_settings` wrote."""
-        return cls(tuple(settings["names"]), tuple(settings["means"]), tuple(settings["sometimes"]))
+        return cls(
+            tuple(settings["names"]), tuple(settings["means"]), tuple(settings["sometimes"]), tuple(settings["own"])
+        )
 
     def row(self, numbers: Mapping[str, float], gpus: int) -> Array:
         """Columns of one job, of shape (width,)."""
         logs = _logs(numbers, gpus)
         values = [logs.get(name, mean) - mean for name, mean in zip(self.names, self.means, strict=True)]
         return np.array(values + [0.5 if name in logs else -0.5 for name in self.sometimes])
+
+    def levels(self, numbers: Mapping[str, float]) -> Array:
+        """Logarithms of one job's quantities, of shape (q,); NaN where it doesn't name one."""
+        return np.array([_log(numbers.get(name)) for name in self.quantities])
+
+    def usual(self, numbers: Mapping[str, float]) -> Array:
+        """The same, with what the job's sources would set in place of what the submission asks for."""
+        return np.array([_log(numbers.get(f"{DEFAULT}{name}", numbers.get(name))) for name in self.quantities])
 
 
 def choose_numbers(samples: Sequence[Sample]) -> Numbers:
@@ -63,7 +94,14 @@ def choose_numbers(samples: Sequence[Sample]) -> Numbers:
     counts = Counter(name for entry in logs for name in entry)
     names = tuple(sorted(counts, key=lambda name: (-counts[name], name))[:MAX_NUMBERS])
     means = tuple(float(np.mean([entry[name] for entry in logs if name in entry])) for name in names)
-    return Numbers(names, means, tuple(name for name in names if counts[name] < len(samples)))
+    sometimes = tuple(name for name in names if counts[name] < len(samples))
+    values: dict[str, set[float]] = defaultdict(set)
+    for sample in samples:
+        for name, value in sample.numbers.items():
+            if name.startswith(OWN) and value > 0:
+                values[name].add(value)
+    own = [name for name, found in values.items() if len(found) > 1]
+    return Numbers(names, means, sometimes, tuple(sorted(own, key=lambda name: (-len(values[name]), name))[:MAX_OWN]))
 
 
 def unit(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
@@ -80,5 +118,11 @@ def squared_distances(a: NDArray[np.floating], b: NDArray[np.floating]) -> Array
 
 
 def _logs(numbers: Mapping[str, float], gpus: int) -> dict[str, float]:
-    known = {name: value for name, value in numbers.items() if math.isfinite(value) and value > 0}
-    return {name: math.log(value) for name, value in {**known, "gpus": float(gpus)}.items() if name not in NO_WORK}
+    """Of the numbers whose names all programs share."""
+    logs = {name: _log(value) for name, value in numbers.items() if not name.startswith((OWN, DEFAULT))}
+    known = {name: value for name, value in logs.items() if math.isfinite(value)} | {"gpus": math.log(gpus)}
+    return {name: value for name, value in known.items() if name not in NO_WORK}
+
+
+def _log(value: float | None) -> float:
+    return math.log(value) if value is not None and math.isfinite(value) and value > 0 else math.nan

@@ -18,10 +18,10 @@ from statistics import fmean
 
 from slurmcast.model import Estimate, Interval, Source
 from slurmcast.probe import gpus
-from slurmcast.probe.amounts import PER_PASS, PER_STEP, REPEATS
 from slurmcast.probe.examples import JOULES_PER_KWH
-from slurmcast.probe.features import NO_WORK
+from slurmcast.probe.features import NO_WORK, PER_PASS, PER_STEP, REPEATS
 from slurmcast.probe.prior import P90
+from slurmcast.script.numbers import DEFAULT
 
 
 class Kin(IntEnum):
@@ -141,7 +141,7 @@ def _logs(numbers: Mapping[str, float]) -> dict[str, float]:
     return {
         name: math.log(value)
         for name, value in numbers.items()
-        if name not in _IGNORED and math.isfinite(value) and value > 0
+        if name not in _IGNORED and not name.startswith(DEFAULT) and math.isfinite(value) and value > 0
     }
 
 

@@ -53,18 +53,27 @@ class Inputs:
     """Columns of :class:`slurmcast.probe.features.Numbers`, of shape (n, m)."""
     types: NDArray[np.int64]
     """Indexes of the GPU types, of shape (n,)."""
+    shared: int = 0
+    """Columns at the end that have one exponent together: there are too many of them for one each."""
 
     def __len__(self) -> int:
         return len(self.types)
 
     def take(self, index: NDArray[np.integer]) -> Inputs:
         """The jobs at ``index``."""
-        return Inputs(self.vectors[index], self.rows[index], self.types[index])
+        return Inputs(self.vectors[index], self.rows[index], self.types[index], self.shared)
 
 
-def prior_means(columns: int) -> Array:
-    """Prior means of the logarithms of all parameters, of shape (10 + columns,)."""
-    return np.log([*PRIOR.values(), *[PRIOR_EXPONENT] * columns])
+def prior_means(columns: int, shared: int = 0) -> Array:
+    """Prior means of the logarithms of all parameters, of shape (10 + exponents,): one exponent for each column, but
+    one for the last ``shared`` together."""
+    return np.log([*PRIOR.values(), *[PRIOR_EXPONENT] * (columns - max(shared - 1, 0))])
+
+
+def exponents(theta: Array, columns: int) -> Array:
+    """w_j of each column, of shape (columns,)."""
+    own = np.exp(theta[len(PRIOR) :])
+    return np.concatenate([own, np.full(columns - len(own), own[-1] if len(own) else 0.0)])
 
 
 class Terms:
@@ -72,7 +81,7 @@ class Terms:
 
     def __init__(self, theta: Array, a: Inputs, b: Inputs, squared: Array | None = None) -> None:
         self.p = dict(zip(PRIOR, np.exp(theta[: len(PRIOR)]), strict=True))
-        weights = np.exp(theta[len(PRIOR) :])
+        weights = exponents(theta, a.rows.shape[1])
         self.squared = squared_distances(a.vectors, b.vectors) if squared is None else squared
         self.bent = squared_distances(a.rows * weights, b.rows * weights) / self.p["bend"] ** 2
         self.script = np.exp(-self.squared / (2 * self.p["reach"] ** 2))
@@ -93,7 +102,7 @@ class Terms:
 def variances(theta: Array, inputs: Inputs) -> Array:
     """Prior variance of each job without noise, of shape (n,): the diagonal of its covariance with itself."""
     p = dict(zip(PRIOR, np.exp(2 * theta[: len(PRIOR)]), strict=True))
-    linear = ((inputs.rows * np.exp(theta[len(PRIOR) :])) ** 2).sum(axis=1)
+    linear = ((inputs.rows * exponents(theta, inputs.rows.shape[1])) ** 2).sum(axis=1)
     constant = LEVEL**2 + p["script"] + p["curves"] + p["type"] + p["type_script"] + p["type_curves"]
     return np.asarray(constant + linear * (1 + p["slopes"] + p["type_slopes"]))
 
@@ -111,7 +120,7 @@ def loss_and_gradient(theta: Array, inputs: Inputs, squared: Array, targets: Arr
     half = np.linalg.cholesky(covariance)
     inverse = np.linalg.inv(covariance)
     alpha = inverse @ targets
-    means = prior_means(inputs.rows.shape[1])
+    means = prior_means(inputs.rows.shape[1], inputs.shared)
     off = (theta - means) / PRIOR_SPREAD
     loss = 0.5 * targets @ alpha + np.log(np.diag(half)).sum() + 0.5 * off @ off
 
@@ -134,8 +143,10 @@ def loss_and_gradient(theta: Array, inputs: Inputs, squared: Array, targets: Arr
         "type_curves": 2 * p["type_curves"] ** 2 * (mst * terms.curved).sum(),
         "noise": 2 * (np.diag(m) * noise).sum(),
     }
-    z, squares = inputs.rows, np.exp(2 * theta[len(PRIOR) :])
+    z, squares = inputs.rows, exponents(theta, inputs.rows.shape[1]) ** 2
     along = (z * (on_linear @ z)).sum(axis=0)
     apart = (z**2 * on_curved.sum(axis=1)[:, None]).sum(axis=0) - (z * (on_curved @ z)).sum(axis=0)
     weights = 2 * squares * (along - apart / p["bend"] ** 2)
+    if inputs.shared:
+        weights = np.concatenate([weights[: -inputs.shared], [weights[-inputs.shared :].sum()]])
     return float(loss), np.concatenate([[scalars[name] for name in PRIOR], weights]) + off / PRIOR_SPREAD

@@ -136,7 +136,7 @@ def _climb(inputs: Inputs, targets: Array, runs: Array) -> Array:
     """Parameters by Adam (Kingma and Ba, 2015) with a rate that falls to zero."""
     squared = squared_distances(inputs.vectors, inputs.vectors)
     centred = targets - np.average(targets, weights=runs)
-    theta = prior_means(inputs.rows.shape[1])
+    theta = prior_means(inputs.rows.shape[1], inputs.shared)
     first, second = np.zeros_like(theta), np.zeros_like(theta)
     for step in range(1, FIT_STEPS + 1):
         _, gradient = loss_and_gradient(theta, inputs, squared, centred, runs)

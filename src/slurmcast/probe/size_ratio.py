@@ -45,18 +45,22 @@ class SizeRatio:
     near: float
     """Distance up to which a job's script counts as that of the nearest example."""
     processes: Mapping[str, Process]
+    typical: Array
+    """Typical amounts of each time example's script, (n, q), NaN where it has none."""
 
     def predict(self, asked: Sequence[Asked]) -> Predictions:
         """See :class:`slurmcast.probe.estimator.Estimator`."""
         plain = _inputs(asked, self.numbers, self.types)
-        typical = typical_of_nearest(self.numbers, plain, self.processes["time"].inputs, self.near)
-        inputs = replace(plain, rows=split(self.numbers, plain.rows, typical))
+        levels, usual = _levels(asked, self.numbers)
+        known = self.processes["time"].inputs.vectors
+        typical = typical_of_nearest(plain.vectors, usual, known, self.typical, self.near)
+        inputs = replace(plain, rows=split(self.numbers, plain.rows, levels, typical))
         found = {name: Guess(*process.predict(inputs)) for name, process in self.processes.items()}
         return _targets(asked, found, ahead(self.numbers, inputs.rows))
 
     def parts(self) -> tuple[Tensors, dict[str, Any]]:
         """See :class:`slurmcast.probe.estimator.Estimator`."""
-        tensors: Tensors = {}
+        tensors: Tensors = {"typical": self.typical}
         for name, process in self.processes.items():
             tensors |= {
                 f"{name}.theta": process.theta,
@@ -72,13 +76,15 @@ class SizeRatio:
 def restore(tensors: Tensors, settings: Mapping[str, Any]) -> SizeRatio:
     """The estimator that :meth:`SizeRatio.parts` described."""
 
+    numbers = Numbers.from_settings(settings["numbers"])
+
     def process(name: str) -> Process:
-        inputs = Inputs(tensors[f"{name}.vectors"], tensors[f"{name}.rows"], tensors[f"{name}.types"])
+        vectors, rows, types = (tensors[f"{name}.{part}"] for part in ("vectors", "rows", "types"))
+        inputs = Inputs(vectors, rows, types, len(numbers.own))
         return Process(tensors[f"{name}.theta"], inputs, tensors[f"{name}.targets"], tensors[f"{name}.runs"])
 
     processes = {name: process(name) for name in QUANTITIES if f"{name}.theta" in tensors}
-    numbers = Numbers.from_settings(settings["numbers"])
-    return SizeRatio(tuple(settings["types"]), numbers, float(settings["near"]), processes)
+    return SizeRatio(tuple(settings["types"]), numbers, float(settings["near"]), processes, tensors["typical"])
 
 
 def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Sequence[str]) -> Trained:
@@ -87,9 +93,10 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
     types = tuple(sorted({sample.type for sample in samples}))
     numbers = choose_numbers(samples)
     plain = _inputs(samples, numbers, types)
-    alone = range(len(samples))  # each row a script of its own, as one that isn't known
-    inputs = replace(plain, rows=split(numbers, plain.rows, typical_of_groups(numbers, plain.rows, surveyed.clusters)))
-    unknown = replace(plain, rows=split(numbers, plain.rows, typical_of_groups(numbers, plain.rows, alone)))
+    levels, usual = _levels(samples, numbers)
+    typical = typical_of_groups(levels, surveyed.clusters)
+    inputs = replace(plain, rows=split(numbers, plain.rows, levels, typical))
+    unknown = replace(plain, rows=split(numbers, plain.rows, levels, usual))
     wanted = {quantity for target in targets for quantity in NEEDED[target]}
     fitted = {
         name: found
@@ -121,7 +128,7 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
         (without_cluster,) = without(surveyed.clusters, [(surveyed.clusters, unknown)])
     processes = {name: process for name, (_, process) in fitted.items()}
     return Trained(
-        estimator=SizeRatio(types, numbers, surveyed.territory.near, processes),
+        estimator=SizeRatio(types, numbers, surveyed.territory.near, processes, typical),
         without_key=without_key,
         without_sample=without_sample,
         without_cluster=without_cluster,
@@ -144,7 +151,14 @@ def _fit(
 def _inputs(asked: Sequence[Asked], numbers: Numbers, types: tuple[str, ...]) -> Inputs:
     vectors = unit(np.stack([job.vector for job in asked]))
     rows = np.stack([numbers.row(job.numbers, job.gpus) for job in asked])
-    return Inputs(vectors, rows, np.array([types.index(job.type) for job in asked], np.int64))
+    return Inputs(vectors, rows, np.array([types.index(job.type) for job in asked], np.int64), len(numbers.own))
+
+
+def _levels(asked: Sequence[Asked], numbers: Numbers) -> tuple[Array, Array]:
+    """Levels and usual levels of the jobs' quantities, of shape (n, q) each."""
+    shape = (len(asked), len(numbers.quantities))
+    levels = np.array([numbers.levels(job.numbers) for job in asked]).reshape(shape)
+    return levels, np.array([numbers.usual(job.numbers) for job in asked]).reshape(shape)
 
 
 def _targets(asked: Sequence[Asked], quantities: Mapping[str, Guess], granted: Array) -> Predictions:

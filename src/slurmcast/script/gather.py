@@ -32,12 +32,25 @@ class Gathered:
     settings: dict[str, float] = field(default_factory=dict)
     defaults: dict[str, float] = field(default_factory=dict)
     imported: dict[str, float] = field(default_factory=dict)
+    own_arguments: dict[str, float] = field(default_factory=dict)
+    """Numbers under names of a program's own, in the same order: arguments, settings files, defaults."""
+    own_settings: dict[str, float] = field(default_factory=dict)
+    own_defaults: dict[str, float] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     """The sources that were read, by path, in the order of reading."""
     missing: dict[str, str] = field(default_factory=dict)
 
     def numbers(self) -> dict[str, float]:
-        return self.imported | self.defaults | self.settings | self.variables | self.arguments
+        """By name; those of a program's own options after ``--``. What sources and settings files would set where the
+        submission says otherwise is under ``default NAME``."""
+        said = self.variables | self.arguments
+        unsaid = self.imported | self.defaults | self.settings
+        own_unsaid = self.own_defaults | self.own_settings
+        own = islice((own_unsaid | self.own_arguments).items(), numbers.MAX_OWN)
+        found = unsaid | said | {f"{numbers.OWN}{name}": value for name, value in own}
+        usual = unsaid | {f"{numbers.OWN}{name}": value for name, value in own_unsaid.items()}
+        overruled = {name: value for name, value in usual.items() if name in found and found[name] != value}
+        return found | {f"{numbers.DEFAULT}{name}": value for name, value in overruled.items()}
 
 
 def gather(submission: Submission, text: str, slurm: dict[str, str], sources: SourceReader) -> Gathered:
@@ -118,11 +131,15 @@ class _Gatherer:
         found.arguments = numbers.most(
             found.arguments, numbers.from_arguments(started.arguments, facts.aliases, facts.positionals)
         )
+        found.own_defaults = numbers.most(found.own_defaults, facts.own_defaults)
+        own = numbers.own_from_arguments(started.arguments, facts.own_aliases, facts.own_positionals)
+        found.own_arguments = numbers.most(found.own_arguments, own)
         for word in started.arguments:
             path = word.rpartition("=")[2]
             if path.endswith(_SETTINGS):
                 settings = self._read([str(here / path)])
                 found.settings = numbers.most(found.settings, numbers.from_settings(settings or ""))
+                found.own_settings = numbers.most(found.own_settings, numbers.own_from_settings(settings or ""))
         package = here / (started.module.replace(".", "/") if started.module else started.path)
         for name, level in islice(facts.imports, MAX_IMPORTS):
             base = here if started.module and not level else package.parent

@@ -64,6 +64,19 @@ _ADD_ARGUMENT = re.compile(
 )
 _BILLIONS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,4}(?:\.\d{1,3})?)[bB](?![A-Za-z0-9])")
 _MAX_LINE = 2000
+OWN = "--"
+"""Before the names of a program's own options, to tell them from the names that all programs share."""
+DEFAULT = "default "
+"""Before the name of a number that the submission overrules, for what it would have been."""
+MAX_OWN = 40
+"""Own options of one job that are kept."""
+_OWN_NAME = re.compile(r"[A-Za-z][\w.:-]{0,40}")
+_OWN_SETTING = re.compile(r"([A-Za-z][\w.:-]{0,40})=(\d[\w.]{0,15})(?=[,;]|$)")
+_NO_WORK = re.compile(
+    r"(?:^|_)(?:seed|port|device|gpu|gpus|id|ids|log|logging|print|save|eval|ckpt|checkpoint|verbose|version|worker"
+    r"|workers|jobs|threads|patience|interval|freq|frequency|every|year|date|rate)(?:_|$)"
+)
+"""Words in the names of options that say nothing about the amount of work."""
 
 
 def canonical(name: str) -> str | None:
@@ -115,6 +128,54 @@ def from_arguments(
     return found | model_size(words)
 
 
+def own_from_arguments(
+    words: Sequence[str], aliases: Mapping[str, str] | None = None, positionals: Sequence[str | None] = ()
+) -> dict[str, float]:
+    """Whole numbers in a program's arguments under names of its own: ``--n-critic 5``, ``clusters=200``, ``20000``.
+
+    ``aliases``: the names of its options by option string; ``positionals``: names of its positional arguments; one
+    without a name (None) is called by its place, ``#1``. What has a name that all programs share has "" in both.
+    """
+    found: dict[str, float] = {}
+    known = {**{f"-{short}": "" for short in _SHORT}, **(aliases or {})}
+    place = 0
+    option: str | None = None
+    for word in words:
+        name, equals, value = word[:200].partition("=")
+        if word.startswith("-") and arithmetic.number(word) is None:
+            option = known.get(name, plain(name))
+            if equals:
+                _keep_own(found, option, value)
+                option = None
+        elif equals:
+            for match in _OWN_SETTING.finditer(word[:200]):
+                _keep_own(found, match[1], match[2])
+            option = None
+        elif option is not None:
+            _keep_own(found, option, word)
+            option = None
+        else:
+            named = positionals[place] if place < len(positionals) else None
+            place += 1
+            _keep_own(found, f"#{place}" if named is None else named, word)
+    return found
+
+
+def own_from_settings(text: str) -> dict[str, float]:
+    """The same in a settings file; the first of each name wins."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        if len(line) <= _MAX_LINE and (match := _SETTING.match(line)) and plain(match[1]) not in found:
+            _keep_own(found, plain(match[1]), match[2])
+    return found
+
+
+def is_own(name: str, value: float) -> bool:
+    """Whether a program's option is worth knowing beside the numbers that all programs share."""
+    known = canonical(name) is not None or _NO_WORK.search(plain(name)) is not None
+    return not known and 1 <= value < 1e12 and value == int(value)
+
+
 def from_environment(variables: Iterable[tuple[str, str]]) -> dict[str, float]:
     """Numbers in variables: ``EPOCHS=90``, ``MAX_STEPS=1000``."""
     found: dict[str, float] = {}
@@ -156,4 +217,11 @@ def most(*several: Mapping[str, float]) -> dict[str, float]:
 def _keep(found: dict[str, float], name: str | None, text: str) -> None:
     value = arithmetic.number(text.strip("\"'")) if name else None
     if name and value is not None and value > 0:
+        found[name] = value
+
+
+def _keep_own(found: dict[str, float], name: str, text: str) -> None:
+    value = arithmetic.number(text.strip("\"'"))
+    named = name.startswith("#") or _OWN_NAME.fullmatch(name) is not None
+    if named and value is not None and is_own(name, value) and len(found) < MAX_OWN:
         found[name] = value

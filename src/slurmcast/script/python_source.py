@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from slurmcast.script import arithmetic
-from slurmcast.script.numbers import canonical, from_settings, plain
+from slurmcast.script.numbers import canonical, from_settings, is_own, plain
 
 MAX_NODES = 200_000
 _OPTION_CALLS = frozenset(("add_argument", "option", "argument", "Option", "Argument", "add_option"))
@@ -26,6 +26,11 @@ class Facts:
     aliases: Mapping[str, str] = field(default_factory=dict)
     positionals: tuple[str | None, ...] = ()
     imports: tuple[tuple[str, int], ...] = ()
+    own_defaults: Mapping[str, float] = field(default_factory=dict)
+    """Defaults of its options that have no canonical name, by their own."""
+    own_aliases: Mapping[str, str] = field(default_factory=dict)
+    own_positionals: tuple[str | None, ...] = ()
+    """As ``aliases`` and ``positionals``, with names of its own; "" where the name is a canonical one."""
 
 
 def read(text: str) -> Facts:
@@ -49,27 +54,48 @@ class _Finder:
         self.constants: dict[str, float] = {}
         self.options: list[tuple[list[str], ast.expr | None]] = []
         self.counted: dict[str, str] = {}  # an option's name -> what a loop over it counts
-        self.argv: dict[int, str | None] = {}
+        self.argv: dict[int, str] = {}
         self.imports: dict[tuple[str, int], None] = {}
 
     def facts(self) -> Facts:
         aliases: dict[str, str] = {}
         positionals: list[str | None] = []
+        own_defaults: dict[str, float] = {}
+        own_aliases: dict[str, str] = {}
+        own_positionals: list[str | None] = []
         for strings, default in self.options:
             known = [self.counted.get(plain(string)) or canonical(string) for string in strings]
             name = next((name for name in known if name), None)
+            own = plain(max(strings, key=len))
+            value = None if default is None else self._number(default)
             if not strings[0].startswith("-"):
                 positionals.append(name)
+                own_positionals.append("" if name else own)
+            own_aliases |= {string: "" if name else own for string in strings if string.startswith("-")}
+            if not name and value is not None and is_own(own, value):
+                own_defaults.setdefault(own, value)
             if name:
                 aliases |= {string: name for string in strings if string.startswith("-")}
                 if default is not None:
                     self._note(name, default, _OPTION)
-        by_index = tuple(self.argv.get(place + 1) for place in range(min(max(self.argv, default=0), 32)))
-        defaults = {name: float(value) for name, (_, value) in self.best.items()}
-        return Facts(defaults, aliases, tuple(positionals) or by_index, tuple(self.imports))
+        by_index = [self.argv.get(place + 1) for place in range(min(max(self.argv, default=0), 32))]
+        if not positionals:
+            positionals = [canonical(name) if name else None for name in by_index]
+            own_positionals = [name and ("" if canonical(name) else plain(name)) for name in by_index]
+        return Facts(
+            defaults={name: float(value) for name, (_, value) in self.best.items()},
+            aliases=aliases,
+            positionals=tuple(positionals),
+            imports=tuple(self.imports),
+            own_defaults=own_defaults,
+            own_aliases=own_aliases,
+            own_positionals=tuple(own_positionals),
+        )
 
     def visit(self, node: ast.AST) -> None:
         match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
+                self._unpacking([_last_name(target) for target in targets], value)
             case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
                 self._assignment(_last_name(target), value)
             case ast.Call():
@@ -100,7 +126,16 @@ class _Finder:
         inner = value.args[0] if isinstance(value, ast.Call) and len(value.args) == 1 else value
         match inner:
             case ast.Subscript(value=argv, slice=ast.Constant(value=int(index))) if _last_name(argv) == "argv":
-                self.argv[index] = canonical(name)
+                self.argv[index] = name
+
+    def _unpacking(self, names: list[str], value: ast.expr) -> None:
+        """``samples, features = map(int, sys.argv[1:])``"""
+        for node in ast.walk(value):
+            match node:
+                case ast.Subscript(value=argv, slice=ast.Slice(lower=ast.Constant(value=int(first)))):
+                    if _last_name(argv) == "argv":
+                        self.argv |= {first + place: name for place, name in enumerate(names) if name}
+                        return
 
     def _call(self, node: ast.Call) -> None:
         name = _last_name(node.func)
