@@ -44,6 +44,8 @@ def test_the_shipped_files_load() -> None:
         ("[paths]\nrun_dir = 'here'", ["paths.run_dir", "absolute"]),
         ("[probe]\ntargets = ['energy']", ["probe.targets", "must name 'time'"]),
         ("[probe]\ntargets = ['time', 'fame']", ["probe.targets[1]", "memory"]),
+        ("[align]\nurl = 'http://x/v1'", ["align.url", "align.model"]),
+        ("[align]\nin_flight = 0", ["align.in_flight", "1 to 64"]),
         ("daemon = 3", ["daemon", "table"]),
         ("[daemon]\noperators = 'root'", ["daemon.operators", "list"]),
         ("[agent", ["slurmcast.toml"]),
