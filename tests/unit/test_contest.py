@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn", reason="pip install 'slurmcast[bench]'")
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from contest import versions, wheels, words
 from corpus import table
@@ -39,6 +38,7 @@ def test_ngrams_see_words_not_numbers() -> None:
 
 
 def test_factors_tell_the_texts_apart_that_they_were_fitted_on() -> None:
+    pytest.importorskip("sklearn", reason="pip install 'slurmcast[bench]'")
     texts = [VISION, VISION.replace("images", "pictures"), LANGUAGE, LANGUAGE + VISION]
     vectors = words.factors(64, texts)(texts)
     assert vectors.shape == (4, 3)
