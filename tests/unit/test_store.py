@@ -100,6 +100,16 @@ def test_a_cut_script_is_completed(store: Store) -> None:
     assert store.add(cut, []) == number  # its spool file still counts as taken
 
 
+def test_what_was_revised_or_has_expired_is_no_longer_current(store: Store) -> None:
+    number = store.add(NEW, [])
+    assert store.current(number, "text") == store.submission(number)
+    store.revise(number, replace(NEW, text_key="with sources"), [])
+    assert store.current(number, "text") is None
+    assert store.current(number, "with sources") == store.submission(number)
+    store.expire(before=1000)
+    assert store.current(number, "with sources") is None
+
+
 def test_estimates_of_an_expired_submission_go_nowhere(store: Store) -> None:
     number = store.add(NEW, [ESTIMATE])
     assert store.expire(before=1000) == 1
