@@ -4,7 +4,8 @@
 isn't measured again. A run in which others used the CPUs is thrown away and repeated, so that a machine's quiet moments
 can be used; where ``CORPUS_LOCK`` names a file, each run holds an exclusive lock on it. The last line is JSON.
 
-``--check [PROGRAM...]`` runs the smallest and the largest setting once, on one CPU, and records nothing.
+Programs may be named, then only these are measured. ``--check`` runs their smallest and largest setting once, on one
+CPU, and records nothing.
 """
 
 from __future__ import annotations
@@ -108,8 +109,9 @@ def machine() -> dict[str, Any]:
     }
 
 
-def measure(corpus: Path, seed: int, lock: str | None) -> dict[str, Any]:
-    """Measure what is missing; a line for each run on standard output. Raises Failed, SystemExit."""
+def measure(corpus: Path, names: Sequence[str], seed: int, lock: str | None) -> dict[str, Any]:
+    """Measure what is missing of the programs of those names, by default all; a line for each run on standard output.
+    Raises Failed, SystemExit."""
     facts = machine()
     if facts["cpus"] < max(PARTITIONS.values()):
         raise SystemExit(f"the corpus needs {max(PARTITIONS.values())} CPUs, this process may use {facts['cpus']}")
@@ -120,8 +122,9 @@ def measure(corpus: Path, seed: int, lock: str | None) -> dict[str, Any]:
     wanted = list(works(programs(corpus)))
     _keep(corpus, set(wanted))
     times = times_of(read_runs(corpus))
-    pending = [work for work in wanted if not finished(times.get(work, []))]
-    print(f"{len(wanted)} works, {len(pending)} to be measured", flush=True)
+    chosen = [work for work in wanted if not names or work.program in names]
+    pending = [work for work in chosen if not finished(times.get(work, []))]
+    print(f"{len(chosen)} works, {len(pending)} to be measured", flush=True)
     if pending:
         run_once(
             corpus / "programs" / pending[0].program, pending[0].setting, 1
@@ -216,15 +219,16 @@ def check(names: Sequence[str]) -> bool:
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description="Measure the corpus of training programs.")
-    parser.add_argument(
-        "--check", nargs="*", metavar="PROGRAM", help="run smallest and largest setting, record nothing"
-    )
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: all")
+    parser.add_argument("--check", action="store_true", help="run smallest and largest setting, record nothing")
     parser.add_argument("--seed", type=int, default=1, help="of the order in which works are measured")
     options = parser.parse_args()
-    if options.check is not None:
-        raise SystemExit(not check(options.check))
+    if unknown := set(options.programs) - {program.name for program in programs()}:
+        parser.error(f"no such program: {', '.join(sorted(unknown))}")
+    if options.check:
+        raise SystemExit(not check(options.programs))
     try:
-        print(json.dumps(measure(HERE, options.seed, os.environ.get("CORPUS_LOCK"))))
+        print(json.dumps(measure(HERE, options.programs, options.seed, os.environ.get("CORPUS_LOCK"))))
     except KeyboardInterrupt:
         print(json.dumps(summary(read_runs())))
         raise SystemExit(130) from None

@@ -20,9 +20,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from corpus import table
 from predict import templates
 from slurmcast.model import Reading, Submission
 from slurmcast.probe import Example
+from slurmcast.script.numbers import DEFAULT, OWN
 from slurmcast.script.reader import read
 from slurmcast.script.sources import Found, Missing, SourceReader
 
@@ -68,6 +70,34 @@ class Run:
 
 class DataMissing(Exception):
     """The measurements aren't on this machine; the message says which."""
+
+
+def corpus() -> list[Run]:
+    """The programs in ``benchmarks/corpus`` as they were measured on one CPU and on two; each run counts."""
+    sources: dict[Path, dict[str, str]] = {}
+    found = []
+    for row in table.rows():
+        if row.folder not in sources:
+            paths = (path for path in row.folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+            sources[row.folder] = {str(path.relative_to(row.folder)): path.read_text() for path in paths}
+        reading = _read(row.script, sources[row.folder], row.argv[1:])
+        shared = {name: value for name, value in reading.numbers.items() if not name.startswith((OWN, DEFAULT))}
+        handmade = {name: float(np.log(value)) for name, value in shared.items()}
+        if row.accepted:
+            found.append(
+                Run(
+                    program=row.program,
+                    reading=reading,
+                    gpu_type=row.partition,
+                    gpus=1,
+                    times_s=row.times_s,
+                    energy_kwh=None,
+                    handmade={"program": row.program, **handmade},
+                )
+            )
+    if not found:
+        raise DataMissing(f"{table.MEASURED} of the corpus is empty: make corpus")
+    return found
 
 
 def zeus() -> list[Run]:
@@ -166,4 +196,4 @@ def _lines(path: Path) -> Iterator[str]:
         raise DataMissing(f"{path} is absent; SLURMCAST_DATA names the folder that holds zeus/ and gavel/") from None
 
 
-LOADERS: Mapping[str, Callable[[], list[Run]]] = {"zeus": zeus, "gavel": gavel}
+LOADERS: Mapping[str, Callable[[], list[Run]]] = {"corpus": corpus, "zeus": zeus, "gavel": gavel}

@@ -201,12 +201,12 @@ def test_measuring_resumes_and_forgets_what_has_changed(
     small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(measure, "MAX_FOREIGN", 100.0)
-    first = measure.measure(small, seed=1, lock=None)
+    first = measure.measure(small, (), seed=1, lock=None)
     assert (first["programs"], first["works"]) == (1, 4)
-    assert measure.measure(small, seed=1, lock=None) == first
+    assert measure.measure(small, (), seed=1, lock=None) == first
     assert "0 to be measured" in capsys.readouterr().out
     (small / "programs" / "toy" / "train.py").write_text("print('another loss')\n")
-    assert measure.measure(small, seed=1, lock=None)["works"] == 4
+    assert measure.measure(small, (), seed=1, lock=None)["works"] == 4
     assert {run.work for run in table.read_runs(small)} == set(table.works(table.programs(small)))
     assert "4 to be measured" in capsys.readouterr().out
 
@@ -215,7 +215,7 @@ def test_measuring_resumes_and_forgets_what_has_changed(
 def test_a_disturbed_run_is_not_recorded(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("MAX_FOREIGN", -1.0), ("TRIES", 2), ("PAUSE_S", 0.0)):
         monkeypatch.setattr(measure, name, value)
-    assert measure.measure(small, seed=1, lock=None) == {"works": 0}
+    assert measure.measure(small, (), seed=1, lock=None) == {"works": 0}
     assert not (small / "measured.csv").exists()
 
 
@@ -223,4 +223,4 @@ def test_a_disturbed_run_is_not_recorded(small: Path, monkeypatch: pytest.Monkey
 def test_runs_of_two_machines_are_not_mixed(small: Path) -> None:
     (small / "machine.json").write_text('{"cpu": "another"}')
     with pytest.raises(SystemExit, match="another machine"):
-        measure.measure(small, seed=1, lock=None)
+        measure.measure(small, (), seed=1, lock=None)

@@ -141,7 +141,7 @@ parser.add_argument("rows", type=int)
 """
     facts = python_source.read(source)
     assert facts.own_defaults == {"negatives": 4}
-    found = numbers.own_from_arguments("-n 6 -s 300 800".split(), facts.own_aliases, facts.own_positionals)
+    found = numbers.own_from_arguments(["-n", "6", "-s", "300", "800"], facts.own_aliases, facts.own_positionals)
     assert found == {"negatives": 6, "rows": 800}
 
 
