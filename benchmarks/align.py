@@ -96,11 +96,16 @@ def aligned(kind: Kind, exemplar: Exemplar, asked: OpenAIClient, model: str, enc
     seconds = time.perf_counter() - begun
     bare = code(answer["choices"][0]["message"]["content"] or "")
     found = {"seconds": round(seconds, 1), "bare": kind.distance(encoder.encode([bare])[0]), "after": None}
+    refused, text = judged(answer, kind, exemplar)
+    return {**found, "refused": refused, "after": None if refused else kind.distance(encoder.encode([text])[0])}
+
+
+def judged(answer: dict[str, Any], kind: Kind, exemplar: Exemplar) -> tuple[str | None, str]:
+    """Why an answer is no rewriting of the foreign program, None where it is one, and its text."""
     try:
-        text = rewriting(answer, exemplar.text, kind.foreign.text, 2 * AlignConfig().max_chars)
+        return None, rewriting(answer, exemplar.text, kind.foreign.text, 2 * AlignConfig().max_chars)
     except Unusable as error:
-        return {**found, "refused": str(error)}
-    return {**found, "refused": None, "after": kind.distance(encoder.encode([text])[0])}
+        return str(error), ""
 
 
 def main(arguments: list[str]) -> dict[str, Any]:
@@ -122,6 +127,9 @@ def main(arguments: list[str]) -> dict[str, Any]:
                     "other_kinds": statistics.fmean(kind.distance(vector) for vector in others),
                     "before": kind.distance(kind.foreign.vector),
                     "by_hand": kind.distance(kind.by_hand.vector),
+                    "by_hand_refused": judged({"choices": [{"message": {"content": kind.by_hand.text}}]}, kind, style)[
+                        0
+                    ],
                     **aligned(kind, style, asked, model, encoder),
                 }
                 print(name, json.dumps(rows[name]), flush=True)
@@ -133,6 +141,7 @@ def main(arguments: list[str]) -> dict[str, Any]:
         "programs": len(rows),
         "exemplar_of_own_kind": sum(row["exemplar"] == name for name, row in rows.items()),
         "nearer_by_hand": sum(row["by_hand"] < row["before"] for row in rows.values()),
+        "usable_by_hand": sum(row["by_hand_refused"] is None for row in rows.values()),
         "usable": len(usable),
         "nearer": sum(row["after"] < row["before"] for row in usable),
         **{
