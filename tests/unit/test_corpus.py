@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -215,8 +216,17 @@ def test_measuring_resumes_and_forgets_what_has_changed(
 def test_a_disturbed_run_is_not_recorded(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("MAX_FOREIGN", -1.0), ("TRIES", 2), ("PAUSE_S", 0.0)):
         monkeypatch.setattr(measure, name, value)
-    assert measure.measure(small, (), seed=1, lock=None) == {"works": 0}
+    assert measure.measure(small, (), seed=1, lock=None) == {"works": 0, "missing": 4}
     assert not (small / "measured.csv").exists()
+
+
+@two_cpus
+def test_a_program_that_fails_costs_only_its_own_works(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "MAX_FOREIGN", 100.0)
+    shutil.copytree(small / "programs" / "toy", small / "programs" / "broken")
+    (small / "programs" / "broken" / "train.py").write_text("raise SystemExit('no data')\n")
+    found = measure.measure(small, (), seed=1, lock=None)
+    assert (found["programs"], found["works"], found["missing"]) == (1, 4, 4)
 
 
 @two_cpus
