@@ -38,6 +38,18 @@ def folds(runs: Sequence[Run], split: str, seed: int) -> Iterator[NDArray[np.boo
         yield label == fold
 
 
+def shift(runs: Sequence[Run], seed: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """A planted shift: masks (n,) of what is known, of new settings of known programs, and of new programs.
+
+    A quarter of the programs is new, and of the others one setting in ten.
+    """
+    rng = np.random.default_rng(seed)
+    program = _spread([run.program for run in runs], rng)
+    fresh = program < (program.max() + 1) / 4
+    setting = ~fresh & (_spread([run.reading.key for run in runs], rng) % FOLDS == 0)
+    return ~fresh & ~setting, setting, fresh
+
+
 def _spread(names: Sequence[str], rng: np.random.Generator) -> NDArray[np.int64]:
     """A number for each name, in random order."""
     distinct = sorted(set(names))
