@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from corpus import table
 from numpy.typing import NDArray
 
-from corpus import table
 from predict import templates
 from slurmcast.model import Reading, Submission
 from slurmcast.probe import Example

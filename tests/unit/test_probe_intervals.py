@@ -96,6 +96,18 @@ def test_few_clusters_leave_nothing_to_test_far_jobs_by() -> None:
     assert found.territory.limit == found.territory.near
 
 
+def test_variants_of_one_program_do_not_tell_of_unknown_ones() -> None:
+    rng = np.random.default_rng(0)
+    variants = rng.normal(size=16) + 0.2 * rng.normal(size=(20, 16))  # twenty clusters that are all much alike
+    loners = rng.normal(size=(5, 16))
+    vectors = unit(np.repeat(np.vstack([variants, loners]), 4, axis=0) + rng.normal(0, 0.01, (100, 16)))
+    found = survey(vectors, [f"key {n}" for n in range(100)], True)
+    assert len(set(found.clusters)) == 25
+    assert found.territory.limit < 0.5 < found.territory.distance(rng.normal(size=16))
+    assert found.far[80:].all()
+    assert len({c for c, far in zip(found.clusters, found.far, strict=True) if far}) == 12
+
+
 def test_repeats_under_one_key_do_not_make_a_script_known() -> None:
     vectors, _ = clustered(5)
     found = survey(vectors, [f"script {n // 4}" for n in range(20)], False)

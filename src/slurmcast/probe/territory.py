@@ -14,7 +14,7 @@ SAME_SCRIPT = 0.1
 """Distance of unit vectors up to which two texts pass as versions of one script (an edited line moves one by 0.02 to
 0.1)."""
 MIN_CLUSTERS = 9
-"""Clusters of scripts from which jobs beyond ``near`` can have intervals: fewer left-out ones prove nothing."""
+"""Clusters of scripts that must lie as far from all others as a job may, to have an interval: fewer prove nothing."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Territory:
     near: float
     """Up to here a script counts as known: nineteen in twenty left-out keys were at most this far from all others."""
     limit: float
-    """Beyond, nothing was tested and nothing is claimed."""
+    """Beyond, too little was tested and nothing is claimed: only :data:`MIN_CLUSTERS` clusters were as far from others."""
 
     def distance(self, vector: NDArray[np.floating]) -> float:
         """Distance of a script's ``vector`` to the nearest known one."""
@@ -40,25 +40,38 @@ class Survey:
     territory: Territory
     clusters: tuple[int, ...]
     """Cluster of each example's script: versions of one script, and scripts as near to one another as these."""
-    far_tested: bool
-    """Whether there are enough clusters to test estimates for unknown scripts by leaving them out."""
+    far: NDArray[np.bool_]
+    """The examples, of shape (n,), by which estimates for unknown scripts are tested: those of the lonelier half of all
+    clusters, and of :data:`MIN_CLUSTERS` at least. None is, where there are too few."""
+
+    @property
+    def far_tested(self) -> bool:
+        """Whether jobs beyond ``near`` can have intervals."""
+        return bool(self.far.any())
 
 
 def survey(vectors: NDArray[np.float32], keys: Sequence[Hashable], may_leave_clusters_out: bool) -> Survey:
     """The territory of examples with unit ``vectors`` (n, d); those of one key are left out together.
 
-    Where clusters can't be left out or are too few, ``near`` reaches as far as any key was from all others, and so does
-    ``limit``.
+    Where clusters can't be left out or are too few, nothing is claimed beyond ``near``. Many clusters may be variants of
+    one program, near to one another, and an unknown program is like none of them. So it is the lonely clusters that
+    count, in what is tested and in how far that reaches.
     """
     distances = np.sqrt(squared_distances(vectors, vectors))
     alone = _nearest_other(distances, keys)
     near = max(float(np.quantile(alone, 0.95)), SAME_SCRIPT)
     clusters = _clusters(distances, near)
     known = np.unique(vectors, axis=0)
-    if not may_leave_clusters_out or len(set(clusters)) < MIN_CLUSTERS:
-        near = max(float(alone.max()), SAME_SCRIPT)
-        return Survey(Territory(known, near, near), clusters, False)
-    return Survey(Territory(known, near, float(_nearest_other(distances, clusters).max())), clusters, True)
+    lonely: dict[int, float] = {}
+    if may_leave_clusters_out and len(set(clusters)) >= MIN_CLUSTERS:
+        for cluster, distance in zip(clusters, _nearest_other(distances, clusters), strict=True):
+            lonely[cluster] = min(lonely.get(cluster, np.inf), float(distance))
+    ranked = sorted(lonely, key=lambda cluster: -lonely[cluster])
+    limit = lonely[ranked[MIN_CLUSTERS - 1]] if ranked else 0.0
+    if limit <= near:
+        return Survey(Territory(known, near, near), clusters, np.zeros(len(clusters), np.bool_))
+    chosen = set(ranked[: max(len(ranked) // 2, MIN_CLUSTERS)])
+    return Survey(Territory(known, near, limit), clusters, np.array([cluster in chosen for cluster in clusters]))
 
 
 def _nearest_other(distances: NDArray[np.float64], groups: Sequence[Hashable]) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from slurmcast.probe.figures import figures, of_new_scripts, residuals
 from slurmcast.probe.intervals import Ends, Predictions, calibrate
 from slurmcast.probe.model import Model, key_mark
 from slurmcast.probe.targets import truths
-from slurmcast.probe.territory import survey
+from slurmcast.probe.territory import Survey, survey
 from slurmcast.probe.threads import one_thread
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def _train(examples: list[Example], config: ProbeConfig, encoder: str, partition
         if config.kind == "size+ratio"
         else per_type.train(samples, config.kind, config.seed, config.targets)
     )
-    calibration = _calibration(samples, trained, surveyed.clusters)
+    calibration = _calibration(samples, trained, surveyed)
     if "near/time" not in calibration:
         raise TrainingError("too few finished jobs to calibrate intervals; run more jobs")
     territory = surveyed.territory
@@ -115,7 +115,7 @@ def _enough(keys: set[str]) -> None:
         raise TrainingError(f"{len(keys)} different jobs have finished, a probe needs {MIN_KEYS}; run more jobs first")
 
 
-def _calibration(samples: list[Sample], trained: Trained, clusters: tuple[int, ...]) -> dict[str, Ends]:
+def _calibration(samples: list[Sample], trained: Trained, surveyed: Survey) -> dict[str, Ends]:
     """Ends of intervals for the three classes of jobs and all targets, where there is enough to tell."""
     types = [sample.type for sample in samples]
     keys = [sample.key for sample in samples]
@@ -123,7 +123,7 @@ def _calibration(samples: list[Sample], trained: Trained, clusters: tuple[int, .
     classes: tuple[tuple[str, Predictions | None, tuple[int, ...] | None], ...] = (
         ("seen", trained.without_sample, None),
         ("near", trained.without_key, None),
-        ("far", trained.without_cluster, clusters),
+        ("far", trained.without_cluster, surveyed.clusters),
     )
     found: dict[str, Ends] = {}
     for name, predictions, groups in classes:
@@ -131,6 +131,8 @@ def _calibration(samples: list[Sample], trained: Trained, clusters: tuple[int, .
             left_out = residuals(truths(samples)[target], guess)
             if name == "seen":  # what ran on one type only was left out whole: that tells of near jobs
                 left_out[alone] = np.nan
+            if name == "far":
+                left_out[~surveyed.far] = np.nan
             ends = calibrate(left_out, types, groups)
             if ends is not None:
                 found[f"{name}/{target}"] = ends
