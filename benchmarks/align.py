@@ -50,11 +50,12 @@ class Kind:
 
     def distance(self, vector: Vectors) -> float:
         """Mean distance to the known programs."""
-        return statistics.fmean(float(np.linalg.norm(unit(vector) - unit(one.vector))) for one in self.known)
+        return statistics.fmean(gap(vector, one.vector) for one in self.known)
 
 
-def unit(vector: Vectors) -> Vectors:
-    return vector / np.linalg.norm(vector)
+def gap(one: Vectors, other: Vectors) -> float:
+    """Distance of the two vectors, each brought to length one."""
+    return float(np.linalg.norm(one / np.linalg.norm(one) - other / np.linalg.norm(other)))
 
 
 def kinds(encoder: Encoder) -> dict[str, Kind]:
@@ -123,7 +124,10 @@ def main(arguments: list[str]) -> dict[str, Any]:
                 others = [one.vector for other, k in programs.items() if other != name for one in k.known]
                 rows[name] = {
                     "exemplar": chosen,
-                    "within": float(np.linalg.norm(unit(kind.known[0].vector) - unit(kind.known[1].vector))),
+                    "nearest_vector": min(
+                        exemplars, key=lambda other: gap(exemplars[other].vector, kind.foreign.vector)
+                    ),
+                    "within": gap(kind.known[0].vector, kind.known[1].vector),
                     "other_kinds": statistics.fmean(kind.distance(vector) for vector in others),
                     "before": kind.distance(kind.foreign.vector),
                     "by_hand": kind.distance(kind.by_hand.vector),
@@ -140,6 +144,7 @@ def main(arguments: list[str]) -> dict[str, Any]:
         "model": model,
         "programs": len(rows),
         "exemplar_of_own_kind": sum(row["exemplar"] == name for name, row in rows.items()),
+        "nearest_vector_of_own_kind": sum(row["nearest_vector"] == name for name, row in rows.items()),
         "nearer_by_hand": sum(row["by_hand"] < row["before"] for row in rows.values()),
         "usable_by_hand": sum(row["by_hand_refused"] is None for row in rows.values()),
         "usable": len(usable),
