@@ -72,7 +72,7 @@ if __name__ == "__main__":
     ]
     dlrm = DLRM(m_spa, ln_emb, [num_dense, args.arch_mlp_bot, m_spa], [int(n) for n in args.arch_mlp_top.split("-")])
     loss_fn = nn.BCEWithLogitsLoss()
-    optimizer = torch.optim.Adagrad(dlrm.parameters(), lr=0.05)
+    optimizer = torch.optim.Adagrad(dlrm.parameters(), lr=0.02)
     for k in range(args.nepochs):
         total_loss = total_accu = 0.0
         for j, (dense, sparse, click) in enumerate(batches):

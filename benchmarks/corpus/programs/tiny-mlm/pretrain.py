@@ -22,6 +22,8 @@ class Bert(nn.Module):
         )
         self.blocks = nn.TransformerEncoder(block, cfg["num_hidden_layers"], enable_nested_tensor=False)
         self.bias = nn.Parameter(torch.zeros(cfg["vocab_size"]))
+        for table in (self.word, self.place):
+            nn.init.normal_(table.weight, std=0.05)
 
     def forward(self, ids):
         x = self.norm(self.word(ids) + self.place.weight[: ids.shape[1]])
