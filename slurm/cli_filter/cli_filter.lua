@@ -11,8 +11,8 @@ function slurm_cli_pre_submit(options)
   return slurm.SUCCESS
 end
 
-function slurm_cli_post_submit()
-  if type(capture) == "table" then pcall(capture.post_submit) end -- (+)
+function slurm_cli_post_submit(offset, job_id)
+  if type(capture) == "table" then pcall(capture.post_submit, offset, job_id) end -- (+)
   return slurm.SUCCESS
 end
 

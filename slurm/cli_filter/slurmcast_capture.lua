@@ -5,27 +5,32 @@
 
 local M = {
   command = "/usr/bin/slurmcast",
-  seconds = 60, -- then the process in the background is ended
+  seconds = 60, -- then the command is ended
   gpu_jobs_only = true, -- false where the site's job_submit.lua adds the GPUs
 }
 
--- What runs in the background: at most one process of a user at a time and one more that waits for it, however many jobs
--- he submits in a loop: the one that comes asks for whatever is wanted of him. No file descriptor is kept open, so that
--- neither a pipe that sbatch writes to nor an ssh session waits for it.
+-- What runs in the background, with the command, the seconds and the job's id as arguments. However many jobs a user
+-- submits in a loop, one process hands over and at most one more waits for its turn: each job leaves its id in a folder
+-- of the user's own, and whoever has the turn takes all that are there. The folder may lie in /tmp, so it is entered
+-- first and then looked at: it must be no link of somebody else's. No file descriptor is kept: neither a pipe that sbatch
+-- writes to nor an ssh session waits for this.
 local BACKGROUND = [=[
-  cd /
-  umask 077
   for fd in /proc/self/fd/*; do
     fd=${fd##*/}
     [ "$fd" -le 2 ] || eval "exec $fd>&-"
   done
-  folder=$XDG_RUNTIME_DIR
-  [ -O "$folder" ] || folder=/tmp
-  lock=$folder/slurmcast-capture-$EUID
-  exec 8>> "$lock.next" && flock -n 8 || exit
-  exec 9>> "$lock" && flock -w "$1" 9 || exit
+  umask 077
+  [ -O "$XDG_RUNTIME_DIR" ] && cd -P "$XDG_RUNTIME_DIR" || cd -P /tmp || exit
+  folder=$PWD/slurmcast-capture-$EUID
+  mkdir "$folder"
+  cd -P "$folder" && [ "$PWD" = "$folder" ] && [ -O . ] && : > "$2" || exit
+  exec 8> next && flock -n 8 || exit
+  exec 9> turn && flock 9 || exit
   exec 8>&-
-  exec nice -n 19 timeout -k 5 "$1" "$0" capture
+  while jobs=([0-9]*) && [ -e "${jobs[0]}" ]; do
+    rm -f -- "${jobs[@]}"
+    nice timeout -k 5 "$1" "$0" capture "${jobs[@]}" 9>&-
+  done
 ]=]
 
 local GPUS = { "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task" }
@@ -54,13 +59,13 @@ local function quoted(word)
   return "'" .. string.gsub(word, "'", "'\\''") .. "'"
 end
 
-local function start()
+local function start(job_id)
   local command = io.open(M.command, "rb")
   if not command then return end -- slurmcast isn't on this host
   command:close()
   -- A clean environment: the user's (BASH_ENV, PYTHONPATH, LD_LIBRARY_PATH, ...) is meant for his own programs.
   os.execute("/usr/bin/env -i PATH=/usr/bin:/bin XDG_RUNTIME_DIR=\"$XDG_RUNTIME_DIR\" setsid bash -c "
-    .. quoted(BACKGROUND) .. " " .. quoted(M.command) .. " " .. string.format("%d", M.seconds)
+    .. quoted(BACKGROUND) .. " " .. quoted(M.command) .. " " .. string.format("%d %.0f", M.seconds, job_id)
     .. " < /dev/null > /dev/null 2>&1 &")
 end
 
@@ -72,9 +77,9 @@ function M.pre_submit(options)
   wanted = wanted or (ok and answer)
 end
 
--- To be called from slurm_cli_post_submit. Returns nothing, never raises. A heterogeneous job is one job.
-function M.post_submit()
-  if wanted then pcall(start) end
+-- To be called with the arguments of slurm_cli_post_submit. Returns nothing, never raises. A heterogeneous job is one job.
+function M.post_submit(_, job_id)
+  if wanted then pcall(start, job_id) end
   wanted = false
 end
 

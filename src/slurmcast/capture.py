@@ -7,7 +7,8 @@ script; which files that starts is found out here, in the same way as there.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from slurmcast.client import Client, ClientError
 from slurmcast.codec import from_json
@@ -16,10 +17,12 @@ from slurmcast.model import Submission
 from slurmcast.script.reader import read
 from slurmcast.script.sources import MyFiles
 
-PATIENCE_S = 3.0
-"""How long to wait for the daemon to hear of a job that was just submitted."""
-LONGEST_S = 50.0
-"""Jobs that are submitted later are the next process's."""
+PATIENCE_S = 10.0
+"""How long the daemon may take to hear of a job that was just submitted."""
+PAUSES_S = (0.05, 0.5)
+"""Between two questions, from the shortest to the longest."""
+MAX_JOBS = 100
+"""Jobs that one question is about."""
 
 
 def sources(submission: Submission) -> dict[str, bytes]:
@@ -34,26 +37,38 @@ def as_json_text(data: bytes) -> str:
     return data.decode("latin-1")
 
 
-def run(config: Config) -> Iterator[list[str]]:
-    """Answer the daemon until it has wanted nothing for a while; the paths that it took, submission by submission.
+def run(config: Config, jobs: Sequence[int]) -> Iterator[tuple[int, list[str]]]:
+    """Hand over the sources of ``jobs``; each job of which some were taken, with their paths.
 
     Raises ClientError where the daemon is away or wants no sources at all.
     """
-    client, after, end = Client(config), 0, time.monotonic() + LONGEST_S
-    while time.monotonic() < end:
-        wanted = client.request("GET", f"/v1/capture?after={after}&timeout={PATIENCE_S:g}")["wanted"]
-        if wanted is None:
-            return
-        after = wanted["number"]
-        script = wanted["script"].encode("latin-1")
-        taken = sources(from_json(Submission, wanted["submission"] | {"script": script}))
-        if not taken:  # the files may be those of another host, from which the job was submitted
+    client, waiting, pause_s, end = Client(config), list(jobs), PAUSES_S[0], time.monotonic() + PATIENCE_S
+    while waiting:
+        asked, later = waiting[:MAX_JOBS], waiting[MAX_JOBS:]
+        answer = client.request("GET", f"/v1/capture?jobs={','.join(map(str, asked))}")
+        if wanted := answer["wanted"]:
+            job_id = wanted["job_id"]
+            waiting.remove(job_id)
+            if taken := _handed_over(client, job_id, wanted):
+                yield job_id, taken
+            pause_s, end = PAUSES_S[0], time.monotonic() + PATIENCE_S
             continue
-        body = {"number": after, "sources": {path: as_json_text(data) for path, data in taken.items()}}
-        try:
-            client.request("POST", "/v1/capture", body)
-        except ClientError as error:
-            if not error.status:
-                raise
-            continue  # this one isn't wanted any more, or is too large; there may be others
-        yield list(taken)
+        waiting = answer["unknown"] + later
+        if time.monotonic() > end:
+            return
+        time.sleep(pause_s if waiting else 0)
+        pause_s = min(2 * pause_s, PAUSES_S[1])
+
+
+def _handed_over(client: Client, job_id: int, wanted: dict[str, Any]) -> list[str]:
+    """The paths of the job's sources that the daemon has taken."""
+    script = wanted["script"].encode("latin-1")
+    taken = sources(from_json(Submission, wanted["submission"] | {"script": script}))
+    body = {"sources": {path: as_json_text(data) for path, data in taken.items()}}
+    try:
+        client.request("POST", f"/v1/capture/{job_id}", body)
+    except ClientError as error:
+        if not error.status:
+            raise
+        return []  # this job's aren't wanted any more, or are too large; there may be others
+    return list(taken)

@@ -108,18 +108,19 @@ def explain(cfg: config.Config, job_id: int, as_json: bool) -> None:
 
 
 @main.command(short_help="Hand the sources of one's new jobs to slurmcastd.")
+@click.argument("jobs", metavar="JOB_ID...", type=JobId(min=1), nargs=-1, required=True)
 @click.pass_obj
 @guarded
-def capture(cfg: config.Config) -> None:
-    """Hand over the files that your newly submitted batch scripts start, so that estimates are made from them too.
+def capture(cfg: config.Config, jobs: tuple[int, ...]) -> None:
+    """Hand over the files that the scripts of your newly submitted jobs start; estimates are then made from them too.
 
     sbatch does this by itself where the site has set it up; SLURMCAST_CAPTURE=0 switches it off.
     """
     from slurmcast.capture import run
 
-    for paths in run(cfg):
+    for job_id, paths in run(cfg, jobs):
         for path in paths:
-            click.echo(path)
+            click.echo(f"{job_id}: {path}")
 
 
 @main.command(short_help="The pending jobs in slurmcast's order.")

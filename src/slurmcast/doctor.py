@@ -109,6 +109,21 @@ def check_hook(_: Config) -> Check:
     return Check("hook", True, f"{script} loads {fragment}")
 
 
+def check_capture(config: Config) -> Check:
+    if not config.daemon.capture:
+        return Check("capture", True, "off (daemon.capture): sbatch hands over no sources")
+    remedy = "install cli_filter.lua and slurmcast_capture.lua and set CliFilterPlugins=lua; see docs/capture.md"
+    if "lua" not in _slurm_setting("CliFilterPlugins").split(","):
+        return Check("capture", False, "daemon.capture is true, but CliFilterPlugins has no lua", remedy)
+    script, fragment = SLURM_CONF_DIR / "cli_filter.lua", SLURM_CONF_DIR / "slurmcast_capture.lua"
+    for file in (script, fragment):
+        if not file.is_file():
+            return Check("capture", False, f"{file} is missing", remedy)
+    if fragment.name not in script.read_text(errors="replace"):
+        return Check("capture", False, f"{script} doesn't load {fragment.name}", remedy)
+    return Check("capture", True, f"{script} loads {fragment.name}")
+
+
 def check_priority(_: Config) -> Check:
     plugin, foreign = _slurm_setting("PriorityType"), _slurm_setting("PrioritySiteFactorPlugin")
     if plugin != "priority/multifactor":
@@ -215,6 +230,7 @@ CHECKS: tuple[Callable[[Config], Check], ...] = (
     check_slurmctld,
     check_pyslurm,
     check_hook,
+    check_capture,
     check_priority,
     check_tres,
     check_partitions,

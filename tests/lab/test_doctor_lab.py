@@ -15,6 +15,7 @@ from tests.lab.conftest import Services, Slurm, eventually, run
 pytestmark = pytest.mark.lab
 
 FRAGMENT = Path("/etc/slurm/slurmcast.lua")
+CAPTURE = Path("/etc/slurm/slurmcast_capture.lua")
 
 
 def failing(*options: str) -> dict[str, str]:
@@ -64,6 +65,10 @@ def forget_fragment(_: Services) -> None:
     FRAGMENT.rename(f"{FRAGMENT}.aside")
 
 
+def forget_capture(_: Services) -> None:
+    CAPTURE.rename(f"{CAPTURE}.aside")
+
+
 @pytest.mark.parametrize(
     ("fault", "names", "words"),
     [
@@ -74,6 +79,7 @@ def forget_fragment(_: Services) -> None:
         (other_partition, {"partitions"}, "[[partition]]"),
         (forget_hook, {"hook"}, "docs/hook.md"),
         (forget_fragment, {"hook"}, "docs/hook.md"),
+        (forget_capture, {"capture"}, "docs/capture.md"),
     ],
 )
 def test_tells_each_fault(services: Services, fault: Callable[[Services], None], names: set[str], words: str) -> None:
@@ -87,8 +93,9 @@ def test_tells_each_fault(services: Services, fault: Callable[[Services], None],
         aside = Path("/etc/slurm/job_submit.aside")
         if aside.exists():
             aside.rename("/etc/slurm/job_submit.lua")
-        if not FRAGMENT.exists():
-            Path(f"{FRAGMENT}.aside").rename(FRAGMENT)
+        for path in (FRAGMENT, CAPTURE):
+            if not path.exists():
+                Path(f"{path}.aside").rename(path)
     assert set(found) == names
     assert any(words in remedy for name, remedy in found.items() if name in names)
 
@@ -116,5 +123,5 @@ def test_with_a_dead_slurmctld_it_ends_and_says_so(slurm: Slurm, services: Servi
         run("slurmctld", user="slurm")
         eventually(lambda: "UP" in run("scontrol", "ping", check=False), "slurmctld is back")
     failed = {check["name"] for check in json.loads(done.stdout) if not check["ok"]}
-    assert {"slurmctld", "pyslurm", "hook", "partitions"} <= failed
+    assert {"slurmctld", "pyslurm", "hook", "capture", "partitions"} <= failed
     assert not {"daemon", "encoder"} & failed

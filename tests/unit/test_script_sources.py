@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmcast.script.sources import Found, Missing, OwnedFiles, no_sources
+from slurmcast.script.sources import Found, HandedOver, Missing, MyFiles, OwnedFiles, no_sources
 
 ME = os.getuid()
 OTHER = ME + 1
@@ -90,3 +90,37 @@ def test_no_descriptor_is_left_open(folder: Path) -> None:
     for path in ("train.py", "no.py", "l/mod.py", "pkg", "/dev/null", "/".join(["x"] * 500)):
         ask(folder, path)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_ones_own_process_reads_what_it_may_read(folder: Path) -> None:
+    """The user's rights are the kernel's business: links, other people's files and folders are read like any."""
+    mine = MyFiles(max_bytes=12)
+    (folder / "link.py").symlink_to("pkg/mod.py")
+    (folder / "loop.py").symlink_to("loop.py")
+    os.mkfifo(folder / "pipe.py")
+    (folder / "big.py").write_bytes(b"x" * 13)
+    cases: dict[str, Found | Missing] = {
+        "train.py": Found(str(folder / "train.py"), b"epochs = 3\n"),
+        "link.py": Found(str(folder / "link.py"), b"x"),
+        "no.py": Missing("no such file"),
+        "train.py/x": Missing("no such file"),
+        "pipe.py": Missing("not a regular file"),
+        "pkg": Missing("not a regular file"),
+        "/dev/zero": Missing("not a regular file"),
+        "big.py": Missing("larger than 12 bytes"),
+        "loop.py": Missing("behind a symbolic link"),
+        "a\0b": Missing("the work directory is not known"),
+        "x" * 300: Missing("File name too long"),
+    }
+    assert {name: mine([name], str(folder), OTHER) for name in cases} == cases
+    assert mine(["train.py"], "", ME) == Missing("the work directory is not known")
+    assert mine.taken == {found.path: found.data for found in cases.values() if isinstance(found, Found)}
+
+
+def test_what_was_handed_over_is_told_by_its_path(folder: Path) -> None:
+    handed_over = {"/home/a/train.py": b"1", "/lib/x.py": b"2", "train.py": b"3"}
+    read = HandedOver(handed_over, OwnedFiles(ME))
+    assert read(["no.py", "train.py"], "/home/a", ME) == Found("/home/a/train.py", b"1")
+    assert read(["/lib/x.py"], "/home/a", ME) == Found("/lib/x.py", b"2")
+    assert read(["train.py"], str(folder), ME) == Found(str(folder / "train.py"), b"epochs = 3\n")
+    assert isinstance(HandedOver(handed_over)(["train.py"], str(folder), ME), Missing)

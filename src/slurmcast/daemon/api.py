@@ -45,7 +45,7 @@ class Api:
         self._intake, self._news = intake, news
         self._footprints = Footprints(config.footprint)
         self._agent = AgentApi(config, desk, estimator, intake, news)
-        capture = CaptureApi(config, intake)
+        capture = CaptureApi(config, desk, intake)
         self._predicting = ThreadPoolExecutor(1, "predict")
         self._predictions: Counter[int] = Counter()
         self._routes: list[tuple[str, re.Pattern[str], Handler]] = [
@@ -58,7 +58,7 @@ class Api:
                 ("GET", r"/v1/kappa", self._get_kappa),
                 ("PUT", r"/v1/kappa", self._put_kappa),
                 ("GET", r"/v1/capture", capture.wanted),
-                ("POST", r"/v1/capture", capture.sources),
+                ("POST", r"/v1/capture/(\d{1,10})", capture.sources),
                 ("POST", r"/v1/agent/jobs", self._agent.jobs),
                 ("POST", r"/v1/agent/script", self._agent.script),
                 ("POST", r"/v1/agent/decisions", self._agent.decisions),

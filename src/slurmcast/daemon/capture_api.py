@@ -1,52 +1,71 @@
-"""The submitters' requests: which sources are wanted of them, and here they are (docs/capture.md)."""
+"""The submitters' requests: which of my jobs' sources are wanted, and here they are (docs/capture.md)."""
 
 from __future__ import annotations
 
 from slurmcast.codec import to_json
 from slurmcast.config import Config
+from slurmcast.daemon.desk import Desk
 from slurmcast.daemon.intake import Intake
 from slurmcast.daemon.requests import Answer, Ask, Refused
+from slurmcast.daemon.wishes import Wish
 from slurmcast.script.gather import MAX_SOURCE_TEXT, MAX_SOURCES
 from slurmcast.script.sources import MAX_BYTES
+from slurmcast.store.store import Store
 
-MAX_WAIT_S = 5.0
+MAX_JOBS = 100
+"""Jobs that one request may ask about."""
 MAX_ALL_BYTES = MAX_SOURCE_TEXT + MAX_BYTES
 """What the script reader takes at most: it stops once it has more than ``MAX_SOURCE_TEXT``."""
 
 
 class CaptureApi:
-    """Everybody may ask, and is told and believed about his own submissions only."""
+    """Everybody may ask, and is told and believed about his own jobs only: root too."""
 
-    def __init__(self, config: Config, intake: Intake) -> None:
-        self._config, self._intake = config, intake
+    def __init__(self, config: Config, desk: Desk, intake: Intake) -> None:
+        self._config, self._desk, self._intake = config, desk, intake
 
     async def wanted(self, ask: Ask) -> Answer:
-        """The caller's next submission whose sources are wanted, as soon as there is one; it is his own text."""
+        """The first of the caller's ``jobs`` whose sources are wanted, with its own script; and those that aren't known
+        yet, among which are all that aren't his."""
         self._check_on()
-        after = int(ask.query.get("after", 0))
-        timeout_s = min(max(float(ask.query.get("timeout", 0)), 0.0), MAX_WAIT_S)
-        wish = await self._intake.wishes.next(ask.caller.uid, after, timeout_s)
-        if wish is None:
-            return {"wanted": None}
-        facts = {name: value for name, value in to_json(wish.submission).items() if name != "script"}
-        # Latin-1 carries every byte through JSON.
-        script = wish.submission.script.decode("latin-1")
-        return {"wanted": {"number": wish.number, "submission": facts, "script": script}}
+        jobs = [int(job_id) for job_id in ask.query.get("jobs", "").split(",")]
+        if len(jobs) > MAX_JOBS:
+            raise Refused(413, f"jobs: at most {MAX_JOBS} at a time")
+        found = await self._desk.do(
+            lambda store: {job_id: _submission(store, job_id, ask.caller.uid) for job_id in jobs}
+        )
+        wishes = ((job_id, self._intake.wishes.get(stored)) for job_id, stored in found.items())
+        wanted = next((_shown(job_id, wish) for job_id, wish in wishes if wish is not None), None)
+        return {"wanted": wanted, "unknown": [job_id for job_id, stored in found.items() if stored is None]}
 
-    async def sources(self, ask: Ask) -> Answer:
-        """Take the sources of one of the caller's submissions; once. How many of them are of use."""
+    async def sources(self, ask: Ask, job_id: str) -> Answer:
+        """Take the sources of one of the caller's jobs; once. How many of them are of use."""
         self._check_on()
-        number, sources = ask.field("number", int), checked_sources(ask.field("sources", dict))
+        sources = checked_sources(ask.field("sources", dict))
+        stored = await self._desk.do(lambda store: _submission(store, int(job_id), ask.caller.uid))
         if self._intake.full:
             raise Refused(503, "too many scripts are waiting; the sources are not taken")
-        wish = self._intake.wishes.take(ask.caller.uid, number)
-        if wish is None:  # in the same words for a number that isn't there, one that is done and another user's
-            raise Refused(404, f"no sources of yours are wanted under number {number}")
+        wish = self._intake.wishes.get(stored)
+        if wish is None or not self._intake.wishes.take(wish):
+            # In the same words for a job that isn't there, one that is done and another user's.
+            raise Refused(404, f"no sources of a job {job_id} of yours are wanted")
         return {"taken": await self._intake.revise(wish, sources)}
 
     def _check_on(self) -> None:
         if not self._config.daemon.capture:
             raise Refused(404, "no sources are wanted here (daemon.capture is false)")
+
+
+def _submission(store: Store, job_id: int, uid: int) -> int | None:
+    """The submission that the user's job was made of, as far as it is known."""
+    known = store.find_job(job_id)
+    return known.submission if known is not None and known.uid == uid else None
+
+
+def _shown(job_id: int, wish: Wish) -> Answer:
+    facts = {name: value for name, value in to_json(wish.submission).items() if name != "script"}
+    # Latin-1 carries every byte through JSON.
+    return {"job_id": job_id, "submission": facts, "script": wish.submission.script.decode("latin-1")}
 
 
 def checked_sources(sources: dict[object, object]) -> dict[str, bytes]:

@@ -155,7 +155,7 @@ class Intake:
 
     def _awaited_long_enough(self, wish: Wish) -> None:
         """From now on the estimate stands as it is; the agent, which has let the job wait for it, is told."""
-        if self.wishes.is_open(wish):
+        if self.wishes.get(wish.stored) is wish:
             self._on_estimate()
 
     async def revise(self, wish: Wish, sources: Mapping[str, bytes]) -> int:

@@ -58,15 +58,9 @@ class Ask:
         value = self.body.get(name, default)
         if isinstance(value, int) and not isinstance(value, bool) and kind is float:
             value = float(value)
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        if not isinstance(value, kind):
             raise Refused(400, f"{name}: must be {_NAMES[kind]}")
         return value
 
 
-_NAMES: dict[type, str] = {
-    str: "a string",
-    int: "a whole number",
-    float: "a number",
-    list: "a list",
-    dict: "an object",
-}
+_NAMES: dict[type, str] = {str: "a string", float: "a number", list: "a list", dict: "an object"}
