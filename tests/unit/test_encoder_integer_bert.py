@@ -51,11 +51,12 @@ def test_integers_stay_near_the_floats(
     found = integers.hidden(ids)
     assert found.shape == expected.shape == (len(ids), 384)
     assert found.dtype == np.float32
-    assert cosine(found.mean(axis=0), expected.mean(axis=0)) > 0.98
+    assert cosine(found.mean(axis=0), expected.mean(axis=0)) > 0.985
 
 
 def test_no_sum_of_two_products_overflows_16_bits() -> None:
-    every = np.arange(-128, 128, dtype=np.int8)
-    small, scales = seven_bits(every, np.array([0.5], np.float32))
+    every = np.linspace(-3, 3, 500, dtype=np.float32)[:, None] * np.array([1, 0.01, 0], np.float32)
+    small, scales = seven_bits(every)
+    assert small.dtype == np.int8
     assert 2 * 255 * np.abs(small.astype(int)).max() < 2**15
-    assert np.abs(small * scales - every * np.float32(0.5)).max() <= scales / 2
+    assert (np.abs(small * scales - every) <= scales / 2 + 1e-6).all()

@@ -14,6 +14,7 @@ import pytest
 from slurmcast.config import EncoderConfig
 from slurmcast.encoder import EncoderError, load
 from slurmcast.encoder.minilm import MiniLM
+from slurmcast.probe.territory import SAME_SCRIPT
 
 VISION = "import torchvision\nmodel = torchvision.models.resnet50()\nfor images, labels in loader:\n    train(images)\n"
 LANGUAGE = "from transformers import BertModel\nmodel = BertModel.from_pretrained('bert-base-uncased')\n"
@@ -43,6 +44,12 @@ def test_like_work_is_nearer_than_other_work(minilm: MiniLM) -> None:
     a, b, c = minilm.encode([VISION, VISION.replace("resnet50", "resnet18"), LANGUAGE])
     assert a @ b > 0.9
     assert a @ c < 0.6
+
+
+def test_another_number_leaves_it_the_same_script(minilm: MiniLM) -> None:
+    texts = [f"srun python train.py --epochs {number}\n{VISION * 5}{LANGUAGE * 5}" for number in (1, 10, 64, 200)]
+    vectors = minilm.encode(texts)
+    assert np.linalg.norm(vectors - vectors[0], axis=1).max() < SAME_SCRIPT
 
 
 def test_the_end_of_a_long_text_is_read(minilm: MiniLM) -> None:

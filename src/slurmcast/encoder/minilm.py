@@ -39,7 +39,7 @@ MAX_CHUNKS = 128
 class MiniLM:
     """The encoder ``minilm``: loads in about a second. May be used by several threads at once."""
 
-    name = f"minilm-w7a8-{WEIGHTS_SHA256[:12]}-mean{CHUNK}.{OVERLAP}.{MAX_CHUNKS}"
+    name = f"minilm-integers-{WEIGHTS_SHA256[:12]}-mean{CHUNK}.{OVERLAP}.{MAX_CHUNKS}"
     dimensions = DIMENSIONS
 
     def __init__(self, weights: Path | None = None) -> None:
