@@ -51,14 +51,18 @@ def moment(at: float | None) -> str:
 
 
 def _estimates(estimates: Sequence[Answer]) -> Table:
-    footprint = {
+    further = {
         name: (key, unit)
-        for name, key, unit in (("carbon", "carbon_kg", "kg CO2e"), ("water", "water_l", "L"))
+        for name, key, unit in (
+            ("GPU memory", "gpu_memory_gb", "GB"),
+            ("carbon", "carbon_kg", "kg CO2e"),
+            ("water", "water_l", "L"),
+        )
         if any(e.get(key) is not None for e in estimates)
     }
-    table = _table("Expected (median, 10 to 90 %)", "partition", "GPUs", "time", "energy", *footprint, "from")
+    table = _table("Expected (median, 10 to 90 %)", "partition", "GPUs", "time", "energy", *further, "from")
     for e in estimates:
-        amounts = [_amount(e["energy_kwh"], "kWh"), *(_amount(e.get(key), unit) for key, unit in footprint.values())]
+        amounts = [_amount(e["energy_kwh"], "kWh"), *(_amount(e.get(key), unit) for key, unit in further.values())]
         table.add_row(e["partition"], str(e["gpus"]), _time(e["time_s"]), *amounts, e["source"])
     return table
 
