@@ -83,7 +83,8 @@ def prediction(answer: Answer) -> None:
         console.print("Nothing can be said: the script asks for no GPUs of a partition that slurmcast manages.")
         return
     console.print(_estimates(answer["estimates"]))
-    console.print(_made_from(answer), soft_wrap=True)
+    if answer.get("made_from"):
+        console.print(_made_from(answer), soft_wrap=True)
     if answer.get("numbers"):
         console.print(_numbers(answer["numbers"]), soft_wrap=True)
     if answer.get("remark"):
@@ -98,6 +99,7 @@ def explanation(answer: Answer) -> None:
     console.print(f"[bold]Job {answer['job_id']}[/bold]  {answer['reason']}")
     if answer["estimates"]:
         console.print(_estimates(answer["estimates"]))
+    if answer.get("made_from"):
         console.print(_made_from(answer), soft_wrap=True)
     if answer.get("numbers"):
         console.print(_numbers(answer["numbers"]), soft_wrap=True)

@@ -93,6 +93,16 @@ def test_explanation_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         assert words in shown
 
 
+def test_what_an_estimate_was_made_from(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = {**EXPLAIN, "made_from": "script and sources", "sources": ["/home/alice/train.py", "/home/alice/model.py"]}
+    show.explanation(answer)
+    show.prediction(answer)
+    shown = "Made from: script and sources (train.py, model.py)\n"
+    assert capsys.readouterr().out.count(shown) == 2
+    show.prediction({**EXPLAIN, "made_from": "script only", "sources": []})
+    assert "Made from: script only\n" in capsys.readouterr().out
+
+
 def test_queue_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     show.queue({"jobs": [{**EXPLAIN, "user": "alice", "name": "train", "partition": "a100"}]})
     assert "alice" in capsys.readouterr().out
