@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 
 from contest.contestants import CONTESTANTS
+from contest.versions import text_of
+from corpus.table import programs
 from slurmcast.encoder import CachedEncoder
 from slurmcast.encoder.minilm import _tokenizer
 
@@ -54,7 +56,8 @@ def main(name: str) -> dict[str, Any]:
     """All figures of one contestant."""
     asked = texts()
     begun = time.perf_counter()
-    encode = CONTESTANTS[name].make(asked)
+    contestant = CONTESTANTS[name]
+    encode = contestant.make([text_of(program) for program in programs()] if contestant.fitted else [])
     loading = time.perf_counter() - begun
     dimensions = encode(asked[:1]).shape[1]
     cpu, wall = [], []
