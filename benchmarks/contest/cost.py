@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from corpus.table import programs
 
 from contest.contestants import CONTESTANTS
 from contest.versions import text_of
-from corpus.table import programs
 from slurmcast.encoder import CachedEncoder
 from slurmcast.encoder.minilm import _tokenizer
 
