@@ -63,8 +63,9 @@ local function start(job_id)
   local command = io.open(M.command, "rb")
   if not command then return end -- slurmcast isn't on this host
   command:close()
-  -- A clean environment: the user's (BASH_ENV, PYTHONPATH, LD_LIBRARY_PATH, ...) is meant for his own programs.
-  os.execute("/usr/bin/env -i PATH=/usr/bin:/bin XDG_RUNTIME_DIR=\"$XDG_RUNTIME_DIR\" setsid bash -c "
+  -- HUP: the terminal may go with sbatch, before the session is one of its own. A clean environment: the user's (BASH_ENV,
+  -- PYTHONPATH, LD_LIBRARY_PATH, ...) is meant for his own programs.
+  os.execute("trap '' HUP; /usr/bin/env -i PATH=/usr/bin:/bin XDG_RUNTIME_DIR=\"$XDG_RUNTIME_DIR\" setsid bash -c "
     .. quoted(BACKGROUND) .. " " .. quoted(M.command) .. " " .. string.format("%d %.0f", M.seconds, job_id)
     .. " < /dev/null > /dev/null 2>&1 &")
 end

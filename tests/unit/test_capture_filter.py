@@ -9,9 +9,10 @@ import shutil
 import stat
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ DOCS = Path(__file__).parents[2] / "docs" / "capture.md"
 # What sbatch 26.05 shows of a job that asks for nothing: options that weren't given are nil.
 BARE = {"type": "sbatch", "ntasks-per-gpu": "-2", "argv": ("/home/alice/train.sh",), "chdir": "/home/alice"}
 GPU = {**BARE, "gres": "gres/gpu:1"}
+
+NONE: Mapping[str, Any] = MappingProxyType({})
 
 DRIVER = """
 slurm = { SUCCESS = 0 }
@@ -48,7 +51,7 @@ class Filter:
 
     lua: str
     folder: Path
-    seconds: int = 20
+    seconds: int = 120
 
     @property
     def command(self) -> Path:
@@ -60,8 +63,8 @@ class Filter:
         )
         self.command.chmod(0o755)
 
-    def __call__(self, options: Any = GPU, times: int = 1, first: int = 7, prelude: str = "", **run: Any) -> int:
-        """Submit so many jobs, with ids from ``first`` up; how many programs were executed."""
+    def program(self, options: Any = GPU, times: int = 1, first: int = 7, prelude: str = "") -> list[str]:
+        """What submits so many jobs, with ids from ``first`` up."""
         values = {
             "FRAGMENT": str(FILTER / "slurmcast_capture.lua"),
             "COMMAND": str(self.command),
@@ -71,15 +74,13 @@ class Filter:
             "OPTIONS": options,
         }
         assignments = "".join(f"{name} = {literal(value)}\n" for name, value in values.items())
-        environment = {**os.environ, "XDG_RUNTIME_DIR": str(self.folder), **run.pop("env", {})}
-        done = subprocess.run(
-            [self.lua, "-e", f"{assignments}PRELUDE = function(capture) {prelude} end\n{DRIVER}"],
-            capture_output=True,
-            timeout=60,
-            check=False,
-            env=environment,
-            **run,
-        )
+        return [self.lua, "-e", f"{assignments}PRELUDE = function(capture) {prelude} end\n{DRIVER}"]
+
+    def __call__(self, options: Any = GPU, *, env: Mapping[str, str] = NONE, run: Any = NONE, **submit: Any) -> int:
+        """Submit; how many programs were executed."""
+        environment = {**os.environ, "XDG_RUNTIME_DIR": str(self.folder), **env}
+        program = self.program(options, **submit)
+        done = subprocess.run(program, capture_output=True, timeout=60, check=False, env=environment, **run)
         assert done.returncode == 0 and not done.stderr, done.stderr.decode(errors="replace")
         return int(done.stdout)
 
@@ -197,7 +198,7 @@ def test_how_the_command_runs(cli_filter: Filter) -> None:
     reading, writing = os.pipe()
     os.dup2(writing, 77)  # as bash's {name}>&1 leaves one
     spoiled = {"PYTHONPATH": "/nowhere", "BASH_ENV": "/nowhere", "LD_LIBRARY_PATH": "/nowhere", "SECRET": "x"}
-    cli_filter(env=spoiled, pass_fds=(writing, 77))
+    cli_filter(env=spoiled, run={"pass_fds": (writing, 77)})
     os.close(writing)
     os.close(77)
     lines = until(cli_filter.lines)
@@ -213,6 +214,20 @@ def test_how_the_command_runs(cli_filter: Filter) -> None:
     assert facts == {"words": "capture 7", "terminal": "0", "nice": str(nice), "umask": "0077"}
     assert lines[-1] == "PATH=/usr/bin:/bin"
     assert not cli_filter.lines("errors")
+
+
+def test_the_terminal_may_go_with_sbatch(cli_filter: Filter) -> None:
+    """``ssh -t host sbatch job.sh``: whatever still belongs to the terminal's session is hung up."""
+    cli_filter.install("echo $* >> done")
+    for job_id in range(7, 17):
+        child, terminal = os.forkpty()
+        if child == 0:
+            program = cli_filter.program(first=job_id)
+            os.execve(program[0], program, {"XDG_RUNTIME_DIR": str(cli_filter.folder)})
+        os.waitpid(child, 0)
+        os.close(terminal)
+    until(lambda: sum(len(line.split()) - 1 for line in cli_filter.lines()) == 10)
+    until(lambda: not cli_filter.running())
 
 
 @pytest.fixture
@@ -233,7 +248,7 @@ def nobody(cli_filter: Filter) -> Iterator[dict[str, Any]]:
 
 def test_without_a_folder_of_the_users_own_the_queue_lies_in_tmp(cli_filter: Filter, nobody: dict[str, Any]) -> None:
     cli_filter.install("echo $* >> done")
-    cli_filter(**nobody)
+    cli_filter(run=nobody)
     assert until(cli_filter.lines) == ["capture 7"]
     until(lambda: not cli_filter.running())
     queue = Path(f"/tmp/slurmcast-capture-{nobody['user']}")
@@ -252,13 +267,13 @@ def test_what_somebody_else_put_there_is_left_alone(cli_filter: Filter, nobody: 
         os.chown(path, nobody["user"], nobody["group"])
     queue = Path(f"/tmp/slurmcast-capture-{nobody['user']}")
     queue.symlink_to(precious)
-    cli_filter(**nobody)
+    cli_filter(run=nobody)
     until(lambda: not cli_filter.running())
     assert {path.name: path.read_text() for path in precious.iterdir()} == {"7": "data", "2024-results": "data"}
     queue.unlink()
     queue.mkdir(mode=0o777)
     queue.chmod(0o777)
-    cli_filter(**nobody)
+    cli_filter(run=nobody)
     until(lambda: not cli_filter.running())
     assert list(queue.iterdir()) == [] and not cli_filter.lines()
 
