@@ -46,7 +46,7 @@ MAX_FOREIGN = 0.06
 """Share of one CPU that others may use during a run."""
 TRIES = 20
 """How often a disturbed run is tried again before its work is left for the next time."""
-PAUSE_S = 3.0
+PAUSE_S = 1.0
 BLOCK = 24
 """Works that are measured in turn, so that a work's runs lie minutes apart and drift shows up as disagreement."""
 COLUMNS = ("program", "setting", "partition", "run", "time_s", "cpu_s", "foreign_share", "accepted", "at", "digest")

@@ -26,7 +26,7 @@ class Territory:
     near: float
     """Up to here a script counts as known: nineteen in twenty left-out keys were at most this far from all others."""
     limit: float
-    """Beyond, too little was tested and nothing is claimed: only :data:`MIN_CLUSTERS` clusters were as far from others."""
+    """Beyond, too little was tested and nothing is claimed: :data:`MIN_CLUSTERS` clusters were so far from others."""
 
     def distance(self, vector: NDArray[np.floating]) -> float:
         """Distance of a script's ``vector`` to the nearest known one."""
@@ -53,8 +53,8 @@ class Survey:
 def survey(vectors: NDArray[np.float32], keys: Sequence[Hashable], may_leave_clusters_out: bool) -> Survey:
     """The territory of examples with unit ``vectors`` (n, d); those of one key are left out together.
 
-    Where clusters can't be left out or are too few, nothing is claimed beyond ``near``. Many clusters may be variants of
-    one program, near to one another, and an unknown program is like none of them. So it is the lonely clusters that
+    Where clusters can't be left out or are too few, nothing is claimed beyond ``near``. Many clusters may be variants
+    of one program, near to one another, and an unknown program is like none of them. So it is the lonely clusters that
     count, in what is tested and in how far that reaches.
     """
     distances = np.sqrt(squared_distances(vectors, vectors))
