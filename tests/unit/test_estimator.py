@@ -71,3 +71,14 @@ def test_without_a_vector_history_speaks(trained: Config, reading: tuple[Reading
     found = given(trained, Work(reading[0], "unknown"), run(reading[0], BEGAN))
     assert {e.source for e in found} == {Source.HISTORY}
     assert {e.source for e in given(trained, Work(reading[0], "unknown"))} == {Source.PRIOR}
+
+
+def test_the_limit_of_a_job_that_may_be_moved_holds_wherever_it_may_go(trained: Config) -> None:
+    own = Reading("key", "", {}, gpus_total=1, partitions=("fast",), time_limit_s=3600)
+    estimator = Estimator(trained)
+
+    def latest(reading: Reading) -> dict[str, float]:
+        return {e.partition: e.time_s.p90 for e in estimator.prior(reading) if e.time_s}
+
+    assert latest(own)["fast"] == 3600 < latest(own)["slow"]
+    assert latest(replace(own, opted_in=True))["fast"] < latest(replace(own, opted_in=True))["slow"] == 3600

@@ -101,7 +101,8 @@ class Estimator:
     def prior(self, reading: Reading) -> tuple[Estimate, ...]:
         """What can be said before any run: from the time limit, each partition's GPU type and configured power."""
         gpus, shared = self._gpus(reading), _shared(reading)
-        return prior(reading.time_limit_s, gpus, self._site, named=reading.partitions, shared=shared)
+        named = () if reading.opted_in else reading.partitions
+        return prior(reading.time_limit_s, gpus, self._site, named=named, shared=shared)
 
     def encode(self, work: Work) -> None:
         """Have the text's vector in the cache, from where :meth:`estimate` takes it. Slow: a new text takes tenths of

@@ -28,8 +28,9 @@ def by_prior(site: Site, type_of: Mapping[str, str]) -> Estimator:
     """The product's prior. ``type_of``: GPU type by partition."""
 
     def estimate(case: Case) -> Estimate:
-        named = {type_of[name] for name in case.label.reading.partitions if name in type_of}
-        limit = case.label.reading.time_limit_s
+        reading = case.label.reading
+        named = {type_of[name] for name in reading.partitions if name in type_of and not reading.opted_in}
+        limit = reading.time_limit_s
         found = prior(limit, dict.fromkeys(site.types, case.gpus), site, named=named, shared=case.shared)
         return _of_type(found, case)
 

@@ -45,9 +45,10 @@ def prior(
 ) -> tuple[Estimate, ...]:
     """One estimate per partition, in the order of ``gpus_by_partition`` (a_ij).
 
-    ``named``: the partitions that the user named, for which the limit was written; empty: it holds for all. Energy is
-    given for all partitions or, where the power of one isn't known or GPUs are ``shared`` with other jobs, for none: a
-    missing one would be taken for an average one. Without a time limit everything is unknown.
+    ``named``: the partitions that the user named, for which the limit was written; empty: it holds for all (also for a
+    job that may be moved although the user named some). Energy is given for all partitions or, where the power of one
+    isn't known or GPUs are ``shared`` with other jobs, for none: a missing one would be taken for an average one.
+    Without a time limit everything is unknown.
     """
     if not time_limit_s:
         return tuple(Estimate(name, a, None, None, Source.UNKNOWN) for name, a in gpus_by_partition.items())
