@@ -83,7 +83,7 @@ def model() -> Model:
                                         time_s * np.exp(draw.normal(0, 0.1)), time_s / 1e4))  # fmt: skip
     made = train(examples, ProbeConfig(), encoder=encoder.name).model
     assert made.tested_far
-    return replace(made, territory=Territory(made.territory.vectors, near=0.1, limit=0.3))
+    return replace(made, territory=Territory(made.territory.vectors, near=0.1, limit=0.4))
 
 
 @pytest.fixture
