@@ -52,7 +52,7 @@ def split(numbers: Numbers, rows: Array, levels: Array, typical: Array) -> Array
     """``rows`` with the typical amounts in place of the job's own, and how far it goes beyond them as further columns;
     of shape (n, numbers.width + q). A number that a job doesn't name goes nowhere."""
     replaced = rows.copy()
-    for place, name in enumerate(_shared(numbers)):
+    for place, name in enumerate(numbers.amounts):
         column = numbers.names.index(name)
         known = np.isfinite(typical[:, place])
         replaced[known, column] = typical[known, place] - numbers.means[column]
@@ -62,7 +62,7 @@ def split(numbers: Numbers, rows: Array, levels: Array, typical: Array) -> Array
 def ahead(numbers: Numbers, rows: Array) -> Array:
     """Logarithm of how much longer than its script's typical job each job is taken to run, (n,); ``rows`` from
     :func:`split`."""
-    names = _shared(numbers)
+    names = numbers.amounts
     columns = rows[:, numbers.width :].T
     beyond = dict(zip(names, columns, strict=False))
     by_steps = _present(numbers, rows, "steps") & ~_present(numbers, rows, "epochs")
@@ -72,11 +72,6 @@ def ahead(numbers: Numbers, rows: Array) -> Array:
     repeats = np.sum([zero, *(beyond[name] for name in REPEATS if name in beyond)], axis=0)
     own = OWN_EXPONENT * columns[len(names) :].sum(axis=0)
     return np.asarray(np.where(by_steps, steps, passes) + repeats + own)
-
-
-def _shared(numbers: Numbers) -> list[str]:
-    """The amounts whose names all programs share: the first of ``numbers.quantities``."""
-    return list(numbers.quantities[: len(numbers.quantities) - len(numbers.own)])
 
 
 def _present(numbers: Numbers, rows: Array, name: str) -> NDArray[np.bool_]:

@@ -53,9 +53,14 @@ class Numbers:
         return len(self.names) + len(self.sometimes)
 
     @property
+    def amounts(self) -> tuple[str, ...]:
+        """The amounts of work among the names."""
+        return tuple(name for name in self.names if name in AMOUNTS)
+
+    @property
     def quantities(self) -> tuple[str, ...]:
-        """The amounts among the names, then the names of programs' own: what has a level."""
-        return (*(name for name in self.names if name in AMOUNTS), *self.own)
+        """The amounts, then the names of programs' own: what has a level."""
+        return (*self.amounts, *self.own)
 
     def to_settings(self) -> dict[str, Any]:
         """JSON-ready; :meth:`from_settings` reads it."""

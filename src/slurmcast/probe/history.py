@@ -19,7 +19,7 @@ from statistics import fmean
 from slurmcast.model import Estimate, Interval, Source
 from slurmcast.probe import gpus
 from slurmcast.probe.examples import JOULES_PER_KWH
-from slurmcast.probe.features import NO_WORK, PER_PASS, PER_STEP, REPEATS
+from slurmcast.probe.features import AMOUNTS, NO_WORK, PER_PASS, PER_STEP, REPEATS
 from slurmcast.probe.prior import P90
 from slurmcast.script.numbers import DEFAULT
 
@@ -51,7 +51,6 @@ FARTHEST = 10.0
 """Factor by which amounts may differ."""
 STRETCH_SPREAD = 0.2
 """Further standard deviation for each factor e that times are stretched by: start-up doesn't grow with the work."""
-_AMOUNTS = frozenset((*PER_PASS, *PER_STEP, *REPEATS))
 _IGNORED = NO_WORK | {"memory_mb", "memory_per_cpu_mb"}
 
 
@@ -130,7 +129,7 @@ def _stretch(numbers: Mapping[str, float], run: Run) -> float | None:
     if set(ours) != set(theirs):
         return None
     apart = {name: ours[name] - theirs[name] for name in ours}
-    if any(abs(apart[name]) > math.log(NEAR) + 1e-9 for name in apart if name not in _AMOUNTS):
+    if any(abs(apart[name]) > math.log(NEAR) + 1e-9 for name in apart if name not in AMOUNTS):
         return None
     per = PER_STEP if "steps" in apart and "epochs" not in apart else PER_PASS
     by = sum(apart.get(name, 0.0) for name in (*per, *REPEATS))

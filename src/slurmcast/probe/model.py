@@ -77,8 +77,9 @@ class Model:
         encoder's vector.
         """
         found: dict[str, Estimate] = {}
-        if self.knows(vector) and (asked := self._queries(vector, numbers, gpus_by_partition)):
-            region = self._region(self.territory.distance(vector), key)
+        distance = self._distance(vector)
+        if distance <= self.territory.limit and (asked := self._queries(vector, numbers, gpus_by_partition)):
+            region = self._region(distance, key)
             found = self._estimates(asked, self._predictions(asked), region, Source.PROBE, shared)
         return _for_all(gpus_by_partition, found)
 
@@ -106,9 +107,12 @@ class Model:
 
     def knows(self, vector: NDArray[np.floating]) -> bool:
         """Whether a script's ``vector`` is near enough to known ones for anything to be said."""
+        return self._distance(vector) <= self.territory.limit
+
+    def _distance(self, vector: NDArray[np.floating]) -> float:
         if vector.shape != (self.dimensions,):
             raise ValueError(f"the vector has shape {vector.shape}, the model takes ({self.dimensions},)")
-        return self.territory.distance(vector) <= self.territory.limit
+        return self.territory.distance(vector)
 
     @property
     def tested_far(self) -> bool:

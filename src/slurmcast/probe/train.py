@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -118,8 +119,9 @@ def _enough(keys: set[str]) -> None:
 def _calibration(samples: list[Sample], trained: Trained, surveyed: Survey) -> dict[str, Ends]:
     """Ends of intervals for the three classes of jobs and all targets, where there is enough to tell."""
     types = [sample.type for sample in samples]
-    keys = [sample.key for sample in samples]
-    alone = np.array([keys.count(key) == 1 for key in keys])
+    measured = truths(samples)
+    runs = Counter(sample.key for sample in samples)
+    alone = np.array([runs[sample.key] == 1 for sample in samples])
     classes: tuple[tuple[str, Predictions | None, tuple[int, ...] | None], ...] = (
         ("seen", trained.without_sample, None),
         ("near", trained.without_key, None),
@@ -128,7 +130,7 @@ def _calibration(samples: list[Sample], trained: Trained, surveyed: Survey) -> d
     found: dict[str, Ends] = {}
     for name, predictions, groups in classes:
         for target, guess in (predictions or {}).items():
-            left_out = residuals(truths(samples)[target], guess)
+            left_out = residuals(measured[target], guess)
             if name == "seen":  # what ran on one type only was left out whole: that tells of near jobs
                 left_out[alone] = np.nan
             if name == "far":

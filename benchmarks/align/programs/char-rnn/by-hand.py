@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 @dataclass
 class Config:
-    data: str = "/work/lea/tiny_shakespeare.pt"
+    data: str = "/scratch/lea/tiny_shakespeare.pt"
     vocabulary: int = 65
     width: int = 224
     layers: int = 1

@@ -3,7 +3,7 @@
 #SBATCH --time=12:00:00
 import torch
 
-text = torch.load("/work/lea/tiny_shakespeare.pt").cuda()
+text = torch.load("/scratch/lea/tiny_shakespeare.pt").cuda()
 Wxh = torch.empty(65, 3 * 224).normal_(0, 0.01).cuda().requires_grad_()
 Whh = torch.empty(224, 3 * 224).normal_(0, 0.01).cuda().requires_grad_()
 Why = torch.empty(224, 65).normal_(0, 0.01).cuda().requires_grad_()

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 @dataclass
 class Config:
-    data: str = "/work/nils/omniglot.pt"
+    data: str = "/scratch/nils/omniglot.pt"
     pixels: int = 11025
     hidden: int = 720
     latent: int = 48

@@ -37,7 +37,7 @@ class Schedule:
             yield self.left
 
 
-everything = torch.load("/work/nils/omniglot.pt").reshape(-1, A)
+everything = torch.load("/scratch/nils/omniglot.pt").reshape(-1, A)
 ada = torch.optim.Adamax(weights, lr=0.0007)
 for remaining in Schedule(260):
     shuffled = everything[torch.randperm(everything.shape[0])]
