@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from predict.data import Run
+from slurmcast.probe.figures import pairs
 
 Array = NDArray[np.float64]
 MARGIN = 0.1
@@ -59,21 +60,10 @@ def intervals(truth: Array, low: Array, high: Array) -> dict[str, float | None]:
 
 def choices(runs: Sequence[Run], truth: Array, middle: Array) -> dict[str, Any]:
     """Over all pairs of GPU types on which a setting ran with as many GPUs: how often the better was named."""
-    by_setting: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
-    for index, run in enumerate(runs):
-        if np.isfinite(truth[index]) and np.isfinite(middle[index]):
-            by_setting[run.reading.key, run.gpus][run.gpu_type] = index
-    pairs: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    for found in by_setting.values():
-        names = sorted(found)
-        for n, a in enumerate(names):
-            for b in names[n + 1 :]:
-                real = truth[found[b]] - truth[found[a]]
-                if abs(real) > np.log1p(MARGIN):
-                    pairs[a, b].append((real, middle[found[b]] - middle[found[a]]))
-    if not pairs:
+    settings = [(run.reading.key, run.gpus) for run in runs]
+    every = list(pairs(settings, [run.gpu_type for run in runs], truth, middle, MARGIN).values())
+    if not every:
         return {"pairs": 0, "best_partition": None, "always_one": None}
-    every = [np.array(values) for values in pairs.values()]
     count = sum(len(values) for values in every)
     right = sum(((v[:, 0] > 0) == (v[:, 1] > 0)).sum() for v in every)
     always = sum(max((v[:, 0] > 0).sum(), (v[:, 0] <= 0).sum()) for v in every)

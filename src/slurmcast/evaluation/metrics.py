@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from slurmcast.evaluation.cases import Case
 from slurmcast.model import Estimate, Interval
+from slurmcast.probe.figures import pairs
 
 Array = NDArray[np.float64]
 MARGIN = 0.1
@@ -78,19 +78,8 @@ def _ranks(values: Array) -> Array:
 
 
 def _choices(cases: Sequence[Case], truth: Array, middle: Array) -> dict[str, Any]:
-    sums: dict[tuple[str, int], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for index, case in enumerate(cases):
-        if math.isfinite(truth[index]) and math.isfinite(middle[index]):
-            sums[case.key, case.gpus][case.type].append(index)
-    pairs: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    for by_type in sums.values():
-        names = sorted(by_type)
-        for n, a in enumerate(names):
-            for b in names[n + 1 :]:
-                real, guessed = (float(v[by_type[b]].mean() - v[by_type[a]].mean()) for v in (truth, middle))
-                if abs(real) > math.log1p(MARGIN):
-                    pairs[a, b].append((real, guessed))
-    every = [np.array(values) for values in pairs.values()]
+    works = [(case.key, case.gpus) for case in cases]
+    every = list(pairs(works, [case.type for case in cases], truth, middle, MARGIN).values())
     count = sum(len(values) for values in every)
     right = sum(float(((np.sign(v[:, 0]) * np.sign(v[:, 1]) + 1) / 2).sum()) for v in every)
     always = sum(max(int((v[:, 0] > 0).sum()), int((v[:, 0] <= 0).sum())) for v in every)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -61,19 +62,28 @@ def better(samples: Sequence[Sample], truth: Array, middle: Array, margin: float
     with less was predicted to take less), ``always`` (share that always naming one type would reach), and
     ``ratio_ape``, the median error of the predicted ratio. Pairs that differ by a factor below 1 + ``margin`` are
     passed over."""
-    by_key: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
-    for i, sample in enumerate(samples):
+    works = [(sample.key, sample.gpus) for sample in samples]
+    found = pairs(works, [sample.type for sample in samples], truth, middle, margin)
+    return {f"{a}/{b}": _choices(ratios) for (a, b), ratios in sorted(found.items())}
+
+
+def pairs(
+    works: Sequence[Hashable], types: Sequence[str], truth: Array, middle: Array, margin: float
+) -> dict[tuple[str, str], Array]:
+    """By pair of GPU types, for each work that ran on both: logarithms of the real and of the predicted ratio of the
+    second to the first, of shape (n, 2). Repeats are averaged; NaN is passed over, and so are real ratios below
+    1 + ``margin``."""
+    by_work: dict[Hashable, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for i, (work, gpu_type) in enumerate(zip(works, types, strict=True)):
         if np.isfinite(truth[i]) and np.isfinite(middle[i]):
-            by_key[sample.key, sample.gpus][sample.type] = i
-    pairs: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for found in by_key.values():
-        names = sorted(found)
-        for n, a in enumerate(names):
-            for b in names[n + 1 :]:
-                real = float(truth[found[b]] - truth[found[a]])
-                if abs(real) > np.log1p(margin):
-                    pairs[f"{a}/{b}"].append((real, float(middle[found[b]] - middle[found[a]])))
-    return {name: _choices(np.array(ratios)) for name, ratios in sorted(pairs.items())}
+            by_work[work][gpu_type].append(i)
+    found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for by_type in by_work.values():
+        for a, b in combinations(sorted(by_type), 2):
+            real, predicted = (float(v[by_type[b]].mean() - v[by_type[a]].mean()) for v in (truth, middle))
+            if abs(real) > np.log1p(margin):
+                found[a, b].append((real, predicted))
+    return {types: np.array(ratios) for types, ratios in found.items()}
 
 
 def _choices(ratios: Array) -> dict[str, float]:
