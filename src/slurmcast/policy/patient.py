@@ -8,9 +8,25 @@ outweighs 1 / (a_ij t_ij). With kappa = 0 no value is negative, and both rules a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from slurmcast.policy.value import Floats
+from slurmcast.policy.base import Floats, Moment, Offers
+from slurmcast.policy.value import by_value, queue_values, with_unknown
+
+
+@dataclass(frozen=True)
+class Patient:
+    """The rule as a policy."""
+
+    kappa: float
+    """In 1/(GPU s kWh)."""
+
+    def __call__(self, moment: Moment) -> Offers:
+        """See :class:`slurmcast.policy.base.Policy`."""
+        queue = moment.queue
+        return by_value(with_unknown(queue, offered(queue_values(queue, self.kappa))))
 
 
 def offered(v: Floats) -> Floats:

@@ -6,13 +6,48 @@ Shapes: n jobs, m partitions. Units: time in s, energy in kWh, kappa in 1/(GPU s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slurmcast.policy.base import Floats, Moment, Offers, Queue
 from slurmcast.policy.capacity import Capacity, Shape
 
-Floats = NDArray[np.float64]
+
+@dataclass(frozen=True)
+class ValueRule:
+    """The rule as a policy: all pairs by falling value, unknown jobs in the middle."""
+
+    kappa: float
+    """In 1/(GPU s kWh)."""
+
+    def __call__(self, moment: Moment) -> Offers:
+        """See :class:`slurmcast.policy.base.Policy`."""
+        queue = moment.queue
+        return by_value(with_unknown(queue, queue_values(queue, self.kappa)))
+
+
+def queue_values(queue: Queue, kappa: float) -> Floats:
+    """v_ij of the waiting jobs, (n, m); NaN where the time isn't known or the job may not run."""
+    return values(queue.gpus, np.where(queue.may, queue.time_s, np.nan), queue.energy_kwh, kappa)
+
+
+def with_unknown(queue: Queue, v: Floats) -> Floats:
+    """``v`` (n, m) with the median of the known jobs' best values for the jobs of which nothing is known."""
+    known = ~np.isnan(v)
+    unknown = np.asarray(~known.any(axis=1))
+    if not unknown.any():
+        return v
+    best = np.where(known, v, -np.inf).max(axis=1)[~unknown]
+    middle = float(np.median(best)) if len(best) else 0.0
+    return np.where(unknown[:, None] & queue.may, middle, v)
+
+
+def by_value(v: Floats) -> Offers:
+    """The pairs with a value by falling value; of equal ones the first job's first."""
+    jobs, types = np.nonzero(~np.isnan(v))
+    order = np.argsort(-v[jobs, types], kind="stable")
+    return Offers(jobs[order], types[order])
 
 
 def values(gpus: Floats, time_s: Floats, energy_kwh: Floats, kappa: float) -> Floats:
