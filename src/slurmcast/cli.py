@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from slurmcast import __version__, config, show
-from slurmcast.client import ENVIRONMENT, Client, ClientError
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+from slurmcast.client import ENVIRONMENT, Client
+from slurmcast.console import Failure, as_json, emit, guarded
+from slurmcast.simulate.cli import simulate
 
 
 class JobId(click.IntRange):
@@ -26,27 +21,6 @@ class JobId(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number: Any = str(value).partition("_")[0]
         return super().convert(number, param, ctx)
-
-
-class Failure(click.ClickException):
-    """Something could not be done (exit 1); wrong usage is click's own exit 2."""
-
-    exit_code = 1
-
-
-def guarded(command: F) -> F:
-    """Let expected errors end a command with one line on stderr instead of a traceback."""
-
-    @wraps(command)
-    def inner(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return command(*args, **kwargs)
-        except (ClientError, config.ConfigError) as error:
-            raise Failure(str(error)) from None
-        except PermissionError as error:
-            raise Failure(f"{error.filename}: {error.strerror}; run as root or as the user that owns it") from None
-
-    return inner  # type: ignore[return-value]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -64,11 +38,7 @@ def main(context: click.Context, config_path: Path | None) -> None:
     context.obj = config.load(config_path)
 
 
-def emit(value: Any, as_json: bool, table: Callable[[Any], None]) -> None:
-    if as_json:
-        click.echo(json.dumps(value, indent=2))
-    else:
-        table(value)
+main.add_command(simulate)
 
 
 @main.command(

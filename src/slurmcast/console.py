@@ -1,0 +1,46 @@
+"""What all commands share: errors as one line, and the choice between a table and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from slurmcast.client import ClientError
+from slurmcast.config import ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+class Failure(click.ClickException):
+    """Something could not be done (exit 1); wrong usage is click's own exit 2."""
+
+    exit_code = 1
+
+
+def guarded(command: F) -> F:
+    """Let expected errors end a command with one line on stderr instead of a traceback."""
+
+    @wraps(command)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except (ClientError, ConfigError) as error:
+            raise Failure(str(error)) from None
+        except PermissionError as error:
+            raise Failure(f"{error.filename}: {error.strerror}; run as root or as the user that owns it") from None
+
+    return inner  # type: ignore[return-value]
+
+
+def emit(value: Any, as_json: bool, table: Callable[[Any], None]) -> None:
+    """Print ``value`` as JSON, or by ``table``."""
+    if as_json:
+        click.echo(json.dumps(value, indent=2))
+    else:
+        table(value)

@@ -1,0 +1,53 @@
+"""Every policy by its name: for the commands, the simulator and the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from slurmcast.policy.base import Policy
+from slurmcast.policy.greedy import Greedy
+from slurmcast.policy.patient import Patient
+from slurmcast.policy.simple import simple
+from slurmcast.policy.value import ValueRule
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What a policy may weigh by; each takes what it knows."""
+
+    kappa: float = 0.0
+    """Energy against time, in 1/(GPU s kWh)."""
+    gamma: float = 0.0
+    """What a kWh is worth, in s (Greedy)."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A policy that can be asked for."""
+
+    build: Callable[[Weights], Policy]
+    summary: str
+    knob: Literal["kappa", "gamma", ""] = ""
+    """The weight that there is to tune; empty where there is none."""
+
+
+POLICIES: dict[str, Known] = {
+    "simple": Known(lambda _: simple, "the paper's Simple rule: first come, first served, the most powerful type"),
+    "greedy": Known(lambda w: Greedy(1.0, w.gamma), "Algorithm 1: by submission, each on its cheapest type", "gamma"),
+    "value": Known(lambda w: ValueRule(w.kappa), "Algorithm 2: all pairs by falling value", "kappa"),
+    "patient": Known(lambda w: Patient(w.kappa), "value, but no job where its value is negative", "kappa"),
+}
+
+
+def known(name: str) -> Known:
+    """The policy of that name. Raises ValueError with the names that there are."""
+    if name not in POLICIES:
+        raise ValueError(f"there is no policy {name!r}; there are: {', '.join(POLICIES)}")
+    return POLICIES[name]
+
+
+def named(name: str, kappa: float = 0.0, gamma: float = 0.0) -> Policy:
+    """The policy of that name with its weights. Raises ValueError with the names that there are."""
+    return known(name).build(Weights(kappa, gamma))
