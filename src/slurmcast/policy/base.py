@@ -16,6 +16,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+J_PER_KWH = 3.6e6
+
 
 @dataclass(frozen=True, slots=True)
 class Queue:
@@ -54,6 +56,8 @@ class Running:
     """The same by the 0.9 quantile."""
     limit_s: Floats
     """When each ends at the latest, by its time limit; infinite where there is none."""
+    power_w: Floats
+    """Mean power of all of each one's GPUs by the predicted medians, e_ij / t_ij; NaN where nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from slurmcast.policy.value import by_value, queue_values, with_unknown
 class Patient:
     """The rule as a policy."""
 
-    kappa: float
-    """In 1/(GPU s kWh)."""
+    kappa: float | Floats
+    """In 1/(GPU s kWh): one for all, or an array that broadcasts to the pairs (n, m)."""
 
     def __call__(self, moment: Moment) -> Offers:
         """See :class:`slurmcast.policy.base.Policy`."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from slurmcast.policy.base import Policy
+from slurmcast.policy.base import Floats, Policy
 from slurmcast.policy.greedy import Greedy
 from slurmcast.policy.patient import Patient
 from slurmcast.policy.simple import simple
@@ -17,8 +17,8 @@ from slurmcast.policy.value import ValueRule
 class Weights:
     """What a policy may weigh by; each takes what it knows."""
 
-    kappa: float = 0.0
-    """Energy against time, in 1/(GPU s kWh)."""
+    kappa: float | Floats = 0.0
+    """Energy against time, in 1/(GPU s kWh): one for all, or an array that broadcasts to the pairs (n, m)."""
     gamma: float = 0.0
     """What a kWh is worth, in s (Greedy)."""
 
@@ -48,6 +48,6 @@ def known(name: str) -> Known:
     return POLICIES[name]
 
 
-def named(name: str, kappa: float = 0.0, gamma: float = 0.0) -> Policy:
+def named(name: str, kappa: float | Floats = 0.0, gamma: float = 0.0) -> Policy:
     """The policy of that name with its weights. Raises ValueError with the names that there are."""
     return known(name).build(Weights(kappa, gamma))

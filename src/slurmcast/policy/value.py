@@ -18,8 +18,8 @@ from slurmcast.policy.capacity import Capacity, Shape
 class ValueRule:
     """The rule as a policy: all pairs by falling value, unknown jobs in the middle."""
 
-    kappa: float
-    """In 1/(GPU s kWh)."""
+    kappa: float | Floats
+    """In 1/(GPU s kWh): one for all, or an array that broadcasts to the pairs (n, m)."""
 
     def __call__(self, moment: Moment) -> Offers:
         """See :class:`slurmcast.policy.base.Policy`."""
@@ -27,7 +27,7 @@ class ValueRule:
         return by_value(with_unknown(queue, queue_values(queue, self.kappa)))
 
 
-def queue_values(queue: Queue, kappa: float) -> Floats:
+def queue_values(queue: Queue, kappa: float | Floats) -> Floats:
     """v_ij of the waiting jobs, (n, m); NaN where the time isn't known or the job may not run."""
     return values(queue.gpus, np.where(queue.may, queue.time_s, np.nan), queue.energy_kwh, kappa)
 
@@ -50,8 +50,9 @@ def by_value(v: Floats) -> Offers:
     return Offers(jobs[order], types[order])
 
 
-def values(gpus: Floats, time_s: Floats, energy_kwh: Floats, kappa: float) -> Floats:
-    """v_ij = 1 / (a_ij t_ij) - kappa e_ij, all (n, m); NaN where the time is not known.
+def values(gpus: Floats, time_s: Floats, energy_kwh: Floats, kappa: float | Floats) -> Floats:
+    """v_ij = 1 / (a_ij t_ij) - kappa e_ij, all (n, m); NaN where the time is not known. ``kappa`` may be an array that
+    broadcasts to (n, m).
 
     A missing energy is not zero: it is taken as a_ij t_ij times the mean power of the known jobs on that partition, or
     on all where none is known there; with no known energy at all the term falls away for every job alike.
@@ -59,7 +60,7 @@ def values(gpus: Floats, time_s: Floats, energy_kwh: Floats, kappa: float) -> Fl
     with np.errstate(divide="ignore", invalid="ignore"):
         work = gpus * time_s
         energy = np.where(np.isnan(energy_kwh), work * _mean_power(work, energy_kwh), energy_kwh)
-        v: Floats = 1.0 / work - kappa * np.nan_to_num(energy) if kappa else 1.0 / work
+        v: Floats = 1.0 / work - kappa * np.nan_to_num(energy) if np.any(kappa) else 1.0 / work
     v[np.isnan(time_s)] = np.nan
     return v
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slurmcast.policy.base import Ints, Moment, Offers, Policy, Queue, Running
+from slurmcast.policy.base import J_PER_KWH, Ints, Moment, Offers, Policy, Queue, Running
 from slurmcast.simulate.workload import Cluster, Schedule, Workload
 
 Executor = Callable[[Moment, Offers], list[tuple[int, int]]]
@@ -96,4 +96,5 @@ def _running(workload: Workload, jobs: Ints, start_s: np.ndarray, types: Ints) -
         end_s=begun + workload.predicted_s[jobs, kind],
         high_s=begun + workload.high_s[jobs, kind],
         limit_s=begun + workload.limit_s[jobs],
+        power_w=workload.predicted_kwh[jobs, kind] * J_PER_KWH / workload.predicted_s[jobs, kind],
     )
