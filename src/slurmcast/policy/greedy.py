@@ -9,6 +9,9 @@ import numpy as np
 
 from slurmcast.policy.base import Moment, Offers
 
+UNKNOWN = np.finfo(np.float64).max
+"""Cost of a pair of which nothing is known: more than any that is, less than where the job may not run."""
+
 
 @dataclass(frozen=True)
 class Greedy:
@@ -22,6 +25,7 @@ class Greedy:
     def __call__(self, moment: Moment) -> Offers:
         """See :class:`slurmcast.policy.base.Policy`. A job of which nothing is known takes the first type it may."""
         queue = moment.queue
-        cost = self.alpha * queue.time_s + self.gamma * np.nan_to_num(queue.energy_kwh)
-        cost = np.where(queue.may, np.where(np.isnan(cost), np.finfo(np.float64).max, cost), np.inf)
+        energy = np.where(np.isnan(queue.energy_kwh), 0.0, queue.energy_kwh)
+        cost = self.alpha * queue.time_s + self.gamma * energy
+        cost = np.where(queue.may, np.where(np.isnan(cost), UNKNOWN, cost), np.inf)
         return Offers(np.arange(len(queue)), cost.argmin(axis=1), in_order=True)

@@ -59,10 +59,20 @@ def values(gpus: Floats, time_s: Floats, energy_kwh: Floats, kappa: float | Floa
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         work = gpus * time_s
-        energy = np.where(np.isnan(energy_kwh), work * _mean_power(work, energy_kwh), energy_kwh)
-        v: Floats = 1.0 / work - kappa * np.nan_to_num(energy) if np.any(kappa) else 1.0 / work
-    v[np.isnan(time_s)] = np.nan
+        v: Floats = 1.0 / work
+        if np.any(kappa):
+            v -= kappa * _filled(energy_kwh, work)
     return v
+
+
+def _filled(energy_kwh: Floats, work: Floats) -> Floats:
+    """The energies with those that are missing made from the others, 0 where that can't be."""
+    missing = np.isnan(energy_kwh)
+    if not missing.any():
+        return energy_kwh
+    guess = work * _mean_power(work, energy_kwh)
+    result: Floats = np.where(missing, np.where(np.isnan(guess), 0.0, guess), energy_kwh)
+    return result
 
 
 def _mean_power(work: Floats, energy_kwh: Floats) -> Floats:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Callable
 
 import numpy as np
 
-from slurmcast.policy.base import J_PER_KWH, Ints, Moment, Offers, Policy, Queue, Running
+from slurmcast.policy.base import J_PER_KWH, Floats, Ints, Moment, Offers, Policy, Queue, Running
 from slurmcast.simulate.workload import Cluster, Schedule, Workload
 
 Executor = Callable[[Moment, Offers], list[tuple[int, int]]]
@@ -21,38 +22,71 @@ class SimulationError(Exception):
 def run(workload: Workload, cluster: Cluster, policy: Policy, executor: Executor) -> Schedule:
     """Run all jobs. Raises :class:`SimulationError` where jobs wait for ever: they are too large, or never offered.
 
-    Deterministic; events of the same moment are handled together, ends before starts.
+    Deterministic; events of the same moment are handled together, ends before starts. The policy isn't asked where no
+    waiting job would fit.
     """
     n, total = len(workload), cluster.gpus
     free = total.copy()
+    facts = _Facts(workload)
     start_s, types = np.full(n, np.nan), np.full(n, -1, np.int64)
     ends: list[tuple[float, int]] = []
     queue: Ints = np.empty(0, np.int64)
-    arrived, submit_s = 0, workload.submit_s
+    arrived, submit_s = 0, [*workload.submit_s.tolist(), np.inf]
     while arrived < n or ends:
-        now = min(ends[0][0] if ends else np.inf, submit_s[arrived] if arrived < n else np.inf)
+        now = min(ends[0][0], submit_s[arrived]) if ends else submit_s[arrived]
         while ends and ends[0][0] <= now:
             _, job = heapq.heappop(ends)
             free[types[job]] += workload.gpus[job, types[job]]
-        if arrived < n and submit_s[arrived] <= now:
-            upto = int(np.searchsorted(submit_s, now, side="right"))
-            queue = np.concatenate([queue, np.arange(arrived, upto)])
-            arrived = upto
-        if not len(queue) or not free.any():
+        if submit_s[arrived] <= now:
+            first, arrived = arrived, bisect_right(submit_s, now, arrived)
+            queue = np.concatenate([queue, np.arange(first, arrived)])
+        if not facts.any_fits(queue, free):
             continue
         running = np.fromiter((job for _, job in ends), np.int64, len(ends))
-        moment = Moment(now, free.copy(), total, _queue(workload, queue), _running(workload, running, start_s, types))
+        moment = Moment(now, free.copy(), total, facts.queue(queue), facts.running(running, types))
         starts = executor(moment, policy(moment))
         for place, kind in starts:
             job = int(queue[place])
             start_s[job], types[job] = now, kind
             free[kind] -= workload.gpus[job, kind]
+            facts.start(job, kind, now)
             heapq.heappush(ends, (now + workload.time_s[job, kind], job))
         if starts:
-            queue = np.delete(queue, [place for place, _ in starts])
+            left = np.ones(len(queue), bool)
+            left[[place for place, _ in starts]] = False
+            queue = queue[left]
     if len(queue):
         raise SimulationError(f"{len(queue)} jobs never started, job {queue[0]} first: are there enough GPUs for it?")
     return Schedule(start_s, types)
+
+
+class _Facts:
+    """The workload laid out so that a moment costs a few array operations, however many figures a job has."""
+
+    def __init__(self, workload: Workload) -> None:
+        w = workload
+        self._needed = np.where(w.may, w.gpus, np.inf)
+        self._may = w.may
+        self._of_job = np.stack([w.submit_s, w.limit_s])
+        self._of_pair = np.stack([w.gpus, w.predicted_s, w.high_s, w.predicted_kwh])
+        self._of_running = np.empty((5, len(w)))
+
+    def any_fits(self, jobs: Ints, free: Floats) -> bool:
+        return bool((self._needed.take(jobs, axis=0) <= free).any())
+
+    def queue(self, jobs: Ints) -> Queue:
+        submit_s, limit_s = self._of_job.take(jobs, axis=1)
+        gpus, time_s, high_s, energy_kwh = self._of_pair.take(jobs, axis=1)
+        return Queue(submit_s, gpus, self._may.take(jobs, axis=0), time_s, high_s, energy_kwh, limit_s)
+
+    def start(self, job: int, kind: int, now: float) -> None:
+        gpus, time_s, high_s, energy_kwh = self._of_pair[:, job, kind].tolist()
+        limit_s = now + self._of_job[1, job]
+        self._of_running[:, job] = gpus, now + time_s, now + high_s, limit_s, energy_kwh * J_PER_KWH / time_s
+
+    def running(self, jobs: Ints, types: Ints) -> Running:
+        gpus, end_s, high_s, limit_s, power_w = self._of_running.take(jobs, axis=1)
+        return Running(types.take(jobs), gpus, end_s, high_s, limit_s, power_w)
 
 
 def verify(workload: Workload, cluster: Cluster, schedule: Schedule) -> None:
@@ -74,27 +108,3 @@ def verify(workload: Workload, cluster: Cluster, schedule: Schedule) -> None:
         in_use = np.cumsum(changes[np.lexsort((changes > 0, moments))])  # of one moment, ends come first
         if len(in_use) and in_use.max() > cluster.gpus[kind]:
             raise SimulationError(f"{in_use.max():g} GPUs of {name} were in use, there are {cluster.gpus[kind]:g}")
-
-
-def _queue(workload: Workload, jobs: Ints) -> Queue:
-    return Queue(
-        submit_s=workload.submit_s[jobs],
-        gpus=workload.gpus[jobs],
-        may=workload.may[jobs],
-        time_s=workload.predicted_s[jobs],
-        high_s=workload.high_s[jobs],
-        energy_kwh=workload.predicted_kwh[jobs],
-        limit_s=workload.limit_s[jobs],
-    )
-
-
-def _running(workload: Workload, jobs: Ints, start_s: np.ndarray, types: Ints) -> Running:
-    begun, kind = start_s[jobs], types[jobs]
-    return Running(
-        type=kind,
-        gpus=workload.gpus[jobs, kind],
-        end_s=begun + workload.predicted_s[jobs, kind],
-        high_s=begun + workload.high_s[jobs, kind],
-        limit_s=begun + workload.limit_s[jobs],
-        power_w=workload.predicted_kwh[jobs, kind] * J_PER_KWH / workload.predicted_s[jobs, kind],
-    )
