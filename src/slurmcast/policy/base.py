@@ -6,6 +6,7 @@ energy in kWh, quantiles by the predictor. The agent and the simulator ask the s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -87,6 +88,12 @@ class Offers:
     """j of each pair, (p,)."""
     in_order: bool = False
     """Whether nobody may start before the jobs ahead (head-of-line blocking, as in the paper's Simple rule)."""
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[int, int]]) -> Offers:
+        """From pairs (i, j)."""
+        jobs, types = np.array(pairs, np.int64).reshape(-1, 2).T
+        return cls(jobs, types)
 
 
 class Policy(Protocol):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slurmcast.policy.base import Floats, Policy
+from slurmcast.policy.conservative import Conservative
+from slurmcast.policy.easy import Easy
 from slurmcast.policy.greedy import Greedy
 from slurmcast.policy.patient import Patient
 from slurmcast.policy.simple import simple
@@ -37,6 +39,10 @@ POLICIES: dict[str, Known] = {
     "simple": Known(lambda _: simple, "the paper's Simple rule: first come, first served, the most powerful type"),
     "greedy": Known(lambda w: Greedy(1.0, w.gamma), "Algorithm 1: by submission, each on its cheapest type", "gamma"),
     "value": Known(lambda w: ValueRule(w.kappa), "Algorithm 2: all pairs by falling value", "kappa"),
+    "easy": Known(lambda _: Easy(), "EASY backfilling by the users' time limits: what most sites have"),
+    "easy_predicted": Known(lambda _: Easy("high"), "EASY by the predicted 0.9 quantile of the running time"),
+    "easy_median": Known(lambda _: Easy("median"), "EASY by the predicted median"),
+    "conservative": Known(lambda _: Conservative(), "conservative backfilling by the users' time limits"),
     "patient": Known(lambda w: Patient(w.kappa), "value, but no job where its value is negative", "kappa"),
 }
 
