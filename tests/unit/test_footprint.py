@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from slurmcast import show
 from slurmcast.config import ConfigError, parse
-from slurmcast.footprint import SeriesError, Site, read_series
+from slurmcast.footprint import Site
 from slurmcast.model import Interval
+from slurmcast.series import SeriesError, read_series
 
 ENERGY, HOUR = Interval(1.0, 2.0, 4.0), 3600.0
 ONE_HOUR = Interval(1800.0, HOUR, 7200.0)
@@ -90,7 +91,7 @@ def test_a_gap_is_no_value_and_a_late_one_holds_twice_the_usual_step() -> None:
 )
 def test_ways_to_write_a_series(text: str) -> None:
     series = read_series(text)
-    assert series.starts.tolist() == [1772323200, 1772326800] and series.g_per_kwh.tolist() == [400, 200]
+    assert series.starts.tolist() == [1772323200, 1772326800] and series.per_kwh.tolist() == [400, 200]
     assert series.ends.tolist() == [1772326800, 1772330400]
 
 
@@ -135,7 +136,7 @@ def test_the_mean_is_what_adding_up_minute_by_minute_gives(
     minutes = np.arange(start, start + length, 60)
     total = 0.0
     for minute in minutes:
-        holds = [g for a, b, g in zip(series.starts, series.ends, series.g_per_kwh, strict=True) if a <= minute < b]
+        holds = [g for a, b, g in zip(series.starts, series.ends, series.per_kwh, strict=True) if a <= minute < b]
         assert len(holds) <= 1
         total += holds[0] if holds else otherwise
     # The median of two steps may lie on a half minute, of which a value's end then does.
