@@ -1,9 +1,10 @@
 """How well times and energies are predicted, on measured runs, against every rival.
 
 ``python benchmarks/predict.py [--data NAME,..] [--split NAME,..] [--model NAME,..] [--seeds N]``. Ours and the quick
-rivals run over five seeds; the paper's networks over one, for they take minutes a fold. The split ``shift`` is ours
-alone: what its intervals do before and after new programs come. A line per result, with the figures of
-:mod:`predict.figures`; the last line is JSON with all of them. Fractions, not percent.
+rivals run over five seeds; the paper's networks, which take minutes a fold, over one, and where others leave out one
+program at a time they leave out one in ten. The split ``shift`` is ours alone: what its intervals do before and after
+new programs come. First how far repeats of the same work differ (:mod:`predict.repeats`), then a line per result, with
+the figures of :mod:`predict.figures`; the last line is JSON with all of them. Fractions, not percent.
 """
 
 from __future__ import annotations
@@ -13,21 +14,23 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from predict.data import LOADERS, DataMissing, Run
 from predict.figures import figures, spread
-from predict.models import RIVALS, TARGETS, Array, Case, Rival, truths
+from predict.models import RIVALS, TARGETS, Case, truths
+from predict.repeats import REPEATS
 from predict.splits import SPLITS, folds, shift
+from predict.validation import Guess, cross_validate
 
 from slurmcast.config import EncoderConfig
 from slurmcast.encoder import EncoderError, load
 
 SEEDS = 5
 SLOW = ("paper",)
-HEADS = ("spearman", "median_ape", "p90_ape", "r2_log", "coverage80", "best_partition", "always_one")
+HEADS = ("spearman", "spearman_within", "median_ape", "p90_ape", "r2_log", "coverage80", "best_partition", "always_one")
 
 
 def cases(runs: Sequence[Run]) -> list[Case]:
@@ -39,64 +42,56 @@ def cases(runs: Sequence[Run]) -> list[Case]:
 
 def results(table: Sequence[Case], data: str, split: str, model: str, seeds: int) -> list[dict[str, Any]]:
     """Figures of one model on one split of one table: one entry for each target that was measured."""
+    runs, truth = [case.run for case in table], truths(table)
+    masks = [list(folds(runs, _split(split, model), seed)) for seed in range(seeds)]
     begun = time.monotonic()
-    truth = truths(table)
-    found = [once(table, split, RIVALS[model], seed) for seed in range(seeds)]
+    found = [cross_validate(runs, of_seed, guess(table, model, seed)) for seed, of_seed in enumerate(masks)]
     seconds = round((time.monotonic() - begun) / seeds, 2)
-    runs = [case.run for case in table]
     entries = []
     for column, target in enumerate(TARGETS):
         if np.isfinite(truth[:, column]).any():
-            of_seeds = [
-                figures(runs, truth[:, column], *(part[:, column] for part in guess if part is not None))
-                for guess in found
-            ]
-            entry = {
-                "data": named(data, target),
-                "split": split,
-                "model": model,
-                **dict.fromkeys(HEADS),
-                **spread(of_seeds),
-            }
-            entries.append(entry | {"seconds": seconds})
+            of_seeds = [figures(runs, truth[:, column], held.of(column)) for held in found]
+            entries.append(entry(data, target, split, model, of_seeds) | {"folds": len(masks[0]), "seconds": seconds})
     return entries
 
 
-def once(table: Sequence[Case], split: str, rival: Rival, seed: int) -> list[Array | None]:
-    """Middle, low and high of every run (n, 2), each guessed by a model that hasn't seen it."""
-    whole: list[Array | None] = [np.full((len(table), 2), np.nan) for _ in range(3)]
-    for out in folds([case.run for case in table], split, seed):
-        known = [case for case, left_out in zip(table, out, strict=True) if not left_out]
-        asked = [case for case, left_out in zip(table, out, strict=True) if left_out]
-        found = rival(known, asked, seed)
-        for number, part in enumerate((found.middle, found.low, found.high)):
-            if part is None:
-                whole[number] = None
-            else:
-                whole[number][out] = part
-    return whole
+def _split(split: str, model: str) -> str:
+    return "programs" if split == "program" and model in SLOW else split
 
 
-def named(data: str, target: str) -> str:
-    """What results of a table are called: only the one of Zeus has more than times."""
-    return f"{data}_{target}" if data == "zeus" else data
+def guess(table: Sequence[Case], model: str, seed: int) -> Guess:
+    """The model's guesses by indexes of the table."""
+    return lambda known, asked: RIVALS[model]([table[i] for i in known], [table[i] for i in asked], seed)
+
+
+def entry(data: str, target: str, split: str, model: str, of_seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A result; only the table of Zeus has more than times, so only its results name the target."""
+    named = f"{data}_{target}" if data == "zeus" else data
+    return {"data": named, "split": split, "model": model, **dict.fromkeys(HEADS), **spread(of_seeds)}
 
 
 def shifted(table: Sequence[Case], data: str, seeds: int) -> list[dict[str, Any]]:
     """Figures of ours for new settings of known programs, and for those of programs that it has never seen."""
     found: dict[str, list[dict[str, Any]]] = {"shift_before": [], "shift_after": []}
     for seed in range(seeds):
-        masks = shift([case.run for case in table], seed)
-        known, *asked = ([case for case, chosen in zip(table, mask, strict=True) if chosen] for mask in masks)
-        for name, part in zip(found, asked, strict=True):
-            guess = RIVALS["ours"](known, part, seed)
-            columns = (truths(part), guess.middle, guess.low, guess.high)
+        known, *asked = shift([case.run for case in table], seed)
+        for name, out in zip(found, asked, strict=True):
+            part = [case for case, chosen in zip(table, known | out, strict=True) if chosen]
             runs = [case.run for case in part]
-            found[name].append(figures(runs, *(values[:, 0] for values in columns if values is not None)))
-    return [
-        {"data": named(data, "time"), "split": name, "model": "ours", **dict.fromkeys(HEADS), **spread(of_seeds)}
-        for name, of_seeds in found.items()
-    ]
+            held = cross_validate(runs, [out[known | out]], guess(part, "ours", seed))
+            found[name].append(figures(runs, truths(part)[:, 0], held.of(0)))
+    return [entry(data, "time", name, "ours", of_seeds) for name, of_seeds in found.items()]
+
+
+def noise() -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """How far repeats of the same work differ, and which couldn't be read."""
+    found, skipped = [], {}
+    for data, read in REPEATS.items():
+        try:
+            found += [{"data": data} | of_runs for of_runs in read()]
+        except DataMissing as error:
+            skipped[f"repeats of {data}"] = str(error)
+    return found, skipped
 
 
 def main(arguments: Sequence[str]) -> dict[str, Any]:
@@ -108,7 +103,9 @@ def main(arguments: Sequence[str]) -> dict[str, Any]:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     asked = parser.parse_args(arguments)
     found: list[dict[str, Any]] = []
-    skipped = {}
+    repeats, skipped = noise()
+    for line in repeats:
+        print(json.dumps(line), flush=True)
     for data in asked.data.split(","):
         try:
             table = cases(LOADERS[data]())
@@ -120,10 +117,10 @@ def main(arguments: Sequence[str]) -> dict[str, Any]:
                 entries = shifted(table, data, asked.seeds) if model == "ours" else []
             else:
                 entries = results(table, data, split, model, 1 if model in SLOW else asked.seeds)
-            for entry in entries:
-                print(json.dumps(entry), flush=True)
+            for line in entries:
+                print(json.dumps(line), flush=True)
             found += entries
-    return {"results": found, "skipped": skipped}
+    return {"results": found, "repeats": repeats, "skipped": skipped}
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from predict.data import Run
 from predict.figures import figures, spread
 from predict.models import TARGETS, Array, Case, Guesses, Rival, knn5, ours, truths
 from predict.splits import folds
+from predict.validation import Guess, Indexes, cross_validate
 from sklearn.linear_model import RidgeCV
 
 from contest.base import Contestant, Encode
@@ -53,14 +54,13 @@ def results(contestant: Contestant, runs: Sequence[Run], split: str, seeds: int)
     encode = None if contestant.fitted else remembering(contestant.make(texts), texts)
     truth = truths([Case(run, np.empty(0, np.float32)) for run in runs])
     for model, rival in MODELS.items():
-        found = [_once(contestant, encode, runs, split, rival, seed) for seed in range(seeds)]
+        found = [
+            cross_validate(runs, folds(runs, split, seed), _guess(contestant, encode, runs, rival, seed))
+            for seed in range(seeds)
+        ]
         for column, target in enumerate(TARGETS):
             if np.isfinite(truth[:, column]).any():
-                of_seeds = [
-                    figures(runs, truth[:, column], *(part[:, column] for part in parts if part is not None))
-                    for parts in found
-                ]
-                entry = spread(of_seeds)
+                entry = spread([figures(runs, truth[:, column], held.of(column)) for held in found])
                 yield {"split": split, "model": model, "target": target} | {n: entry[n] for n in SHOWN if n in entry}
 
 
@@ -70,20 +70,13 @@ def remembering(encode: Encode, texts: Sequence[str]) -> Encode:
     return lambda asked: np.stack([vectors[text] for text in asked])
 
 
-def _once(
-    contestant: Contestant, encode: Encode | None, runs: Sequence[Run], split: str, rival: Rival, seed: int
-) -> list[Array | None]:
-    """Middle, low and high (n, 2) of every run, from a model that hasn't seen it."""
-    whole: list[Array | None] = [np.full((len(runs), 2), np.nan) for _ in range(3)]
-    for out in folds(runs, split, seed):
-        texts = list(dict.fromkeys(run.reading.text for run, left_out in zip(runs, out, strict=True) if not left_out))
+def _guess(contestant: Contestant, encode: Encode | None, runs: Sequence[Run], rival: Rival, seed: int) -> Guess:
+    """The rival's guesses from the contestant's vectors."""
+
+    def guess(known: Indexes, asked: Indexes) -> Guesses:
+        texts = list(dict.fromkeys(runs[i].reading.text for i in known))
         vectors = (encode or contestant.make(texts))([run.reading.text for run in runs])
         cases = [Case(run, vector) for run, vector in zip(runs, vectors, strict=True)]
-        known = [case for case, left_out in zip(cases, out, strict=True) if not left_out]
-        found = rival(known, [case for case, left_out in zip(cases, out, strict=True) if left_out], seed)
-        for number, part in enumerate((found.middle, found.low, found.high)):
-            if part is None:
-                whole[number] = None
-            elif (column := whole[number]) is not None:
-                column[out] = part
-    return whole
+        return rival([cases[i] for i in known], [cases[i] for i in asked], seed)
+
+    return guess

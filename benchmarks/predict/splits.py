@@ -19,6 +19,7 @@ def folds(runs: Sequence[Run], split: str, seed: int) -> Iterator[NDArray[np.boo
     * ``random``: one run in ten (the paper's 9:1).
     * ``config``: one setting in ten, on all GPU types.
     * ``program``: one program at a time.
+    * ``programs``: one program in ten, for models that take minutes a fold.
     * ``gpu``: one run of each setting at a time, those on its other GPU types stay.
     """
     n = len(runs)
@@ -30,6 +31,8 @@ def folds(runs: Sequence[Run], split: str, seed: int) -> Iterator[NDArray[np.boo
             label = _spread([run.reading.key for run in runs], rng) % FOLDS
         case "program":
             label = _spread([run.program for run in runs], rng)
+        case "programs":
+            label = _spread([run.program for run in runs], rng) % FOLDS
         case "gpu":
             label = _turns([(run.reading.key, run.gpus) for run in runs], rng)
         case _:
