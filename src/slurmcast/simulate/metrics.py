@@ -14,8 +14,8 @@ SHORT_S = 10.0
 
 @dataclass(frozen=True)
 class Metrics:
-    """Of one schedule. ``energy_kwh`` is that of the jobs; ``with_idle_kwh`` adds GPUs that do nothing between the
-    first submission and the last end."""
+    """Of one schedule. ``energy_kwh`` is that of the jobs whose energy is known; ``with_idle_kwh`` adds GPUs that do
+    nothing between the first submission and the last end."""
 
     wait_s: float
     waiting_tasks: int
@@ -27,6 +27,8 @@ class Metrics:
     slowdown_p95: float
     slowdown_p99: float
     wait_max_s: float
+    energy_unknown: int
+    """Jobs that aren't in the energies, since theirs isn't known."""
 
 
 def measure(workload: Workload, cluster: Cluster, schedule: Schedule) -> Metrics:
@@ -35,7 +37,8 @@ def measure(workload: Workload, cluster: Cluster, schedule: Schedule) -> Metrics
     wait_s = schedule.start_s - workload.submit_s
     run_s = workload.time_s[jobs, schedule.type]
     gpu_s = workload.gpus[jobs, schedule.type] * run_s
-    energy_kwh = float(workload.energy_kwh[jobs, schedule.type].sum())
+    energies = workload.energy_kwh[jobs, schedule.type]
+    energy_kwh = float(np.nansum(energies))
     makespan_s = float((schedule.start_s + run_s).max() - workload.submit_s[0]) if len(jobs) else 0.0
     used_s = np.bincount(schedule.type, gpu_s, len(cluster.types))
     idle_kwh = float(((cluster.gpus * makespan_s - used_s) * cluster.idle_power_w).sum() / 3.6e6)
@@ -52,4 +55,5 @@ def measure(workload: Workload, cluster: Cluster, schedule: Schedule) -> Metrics
         slowdown_p95=float(p95),
         slowdown_p99=float(p99),
         wait_max_s=float(wait_s.max(initial=0.0)),
+        energy_unknown=int(np.isnan(energies).sum()),
     )

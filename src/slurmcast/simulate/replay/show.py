@@ -1,0 +1,50 @@
+"""The answer of ``slurmcast simulate replay`` as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from slurmcast.show import duration
+
+COLUMNS = ("policy", "kappa", "wait", "longest", "waited", "run", "kWh", "+ idle", "p50", "p95", "p99")
+
+
+def replayed(answer: Mapping[str, Any]) -> None:
+    """Print it: mean and longest wait, how many waited, mean running time, energies, bounded slowdown."""
+    console = Console(highlight=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(COLUMNS):
+        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=True)
+    jobs = answer["jobs"]
+    for row in answer["results"]:
+        table.add_row(
+            row["policy"],
+            "" if row["kappa"] is None else f"{row['kappa']:.3g}",
+            duration(row["wait_s"] / jobs),
+            duration(row["wait_max_s"]),
+            str(row["waiting_tasks"]),
+            duration(row["run_s"] / jobs),
+            *(_number(row[name]) for name in ("energy_kwh", "with_idle_kwh")),
+            *(_number(row[f"slowdown_p{level}"]) for level in (50, 95, 99)),
+        )
+    console.print(table)
+    console.print()
+    gpus = ", ".join(f"{count} {name}" for name, count in answer["gpus"].items())
+    console.print(f"{gpus}; load {answer['load']:.2f}; {answer['executor']} executor")
+    made = answer["predictions"]
+    if isinstance(made, str):
+        console.print(f"predictions: {made}")
+    else:
+        console.print(f"predictions: {made['noise']:.0%} error, nothing known of {made['unknown']:.0%} of the jobs")
+    for note in answer["notes"]:
+        console.print(note)
+    if missing := max((row["energy_unknown"] for row in answer["results"]), default=0):
+        console.print(f"{missing} jobs aren't in the energies: theirs isn't known")
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,134 @@
+"""What all recorded work has in common: the cluster that it is replayed on, what published figures say where nothing
+was recorded, and what has to be said of the result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slurmcast.policy.base import Floats, Mask
+from slurmcast.probe import gpus
+from slurmcast.simulate.workload import Cluster, Workload
+
+IDLE_SHARE = 0.13
+"""Power of a GPU that does nothing, as a share of its power limit, where nobody gave it. Ours: cards that we know of
+read 25 to 55 W. It counts in energies with idle GPUs alone."""
+J_PER_KWH = 3.6e6
+
+
+class TraceError(Exception):
+    """The record can't be replayed; the message names file and line, and says what to do."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Recorded work on a cluster, and what is to be said of it."""
+
+    workload: Workload
+    """Its predictions are the truth unless ``predicted``."""
+    cluster: Cluster
+    notes: tuple[str, ...] = ()
+    """How it was made, for people: what was left out, where times and energies are from."""
+    predicted: bool = False
+    """Whether the predictions are those that were really made."""
+
+
+@dataclass(frozen=True)
+class Pools:
+    """GPUs of each type, as ``--gpus`` gives them, the most powerful type first."""
+
+    counts: Mapping[str, int]
+    gpu_types: Mapping[str, str]
+    """The GPU type of each pool; a pool of a history is a partition, others are named after their type."""
+    idle_power_w: Mapping[str, float]
+    """What is known of some."""
+
+    def cluster(self) -> Cluster:
+        """As the simulator needs it."""
+        names = tuple(self.counts)
+        idle = [self.idle_power_w.get(name, idle_power_w(self.gpu_types[name])) for name in names]
+        return Cluster(names, np.array(list(self.counts.values()), np.float64), np.array(idle, np.float64))
+
+    def power_w(self) -> Floats:
+        """Mean power of one busy GPU of each, (m,), by the published figures; NaN where there are none."""
+        found = [gpus.find(self.gpu_types[name]) for name in self.counts]
+        return np.array([math.nan if gpu is None else gpu.power_w for gpu in found])
+
+    def longer(self, than: str) -> Floats:
+        """How many times as long a job runs on each as on GPU type ``than``, (m,), by the published figures."""
+        ratios = gpus.longer(than, self.gpu_types)
+        return np.array([math.exp(ratios[name].log) for name in self.counts])
+
+
+def idle_power_w(gpu_type: str) -> float:
+    """:data:`IDLE_SHARE` of the power limit; 0 for a type whose limit isn't published."""
+    gpu = gpus.find(gpu_type)
+    return 0.0 if gpu is None else IDLE_SHARE * gpu.tdp_w
+
+
+def pools(text: str) -> Pools:
+    """``v100=36,p100=36`` as pools. Raises :class:`TraceError`."""
+    counts: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, number = part.strip().partition("=")
+        if not name or not number.isdecimal() or int(number) < 1 or name in counts:
+            raise TraceError(f"--gpus {text}: {part.strip()!r} must be TYPE=N, each type once, the most powerful first")
+        counts[name] = int(number)
+    return Pools(counts, {name: name for name in counts}, {})
+
+
+def load(workload: Workload, gpus_of_type: Floats) -> float:
+    """How much of the cluster the work needs while it is submitted; above 1 the queue can only grow.
+
+    The whole cluster would end sum_j c_j / (a_ij t_ij) jobs like job i a second. So each job takes up the inverse of
+    that, and the load is the sum over all jobs next to the time from the first to the last submission.
+    """
+    rate = np.where(workload.may, gpus_of_type / (workload.gpus * workload.time_s), 0.0).sum(axis=1)
+    span_s = float(np.ptp(workload.submit_s)) if len(workload) else 0.0
+    return float((1 / rate).sum()) / span_s if span_s else math.inf
+
+
+def sized(found: Pools, workload: Workload, target: float) -> Pools:
+    """The same pools, larger or smaller by one factor, for a :func:`load` of ``target``; each as large as the widest
+    job that may run there needs, and at least one GPU."""
+    counts = np.array(list(found.counts.values()), np.float64)
+    factor = load(workload, counts) / target
+    if not math.isfinite(factor):
+        raise TraceError("--load needs jobs that were submitted at different times")
+    widest = np.where(workload.may, workload.gpus, 1.0).max(axis=0)
+    chosen = np.maximum(np.round(counts * factor), widest).astype(int)
+    return replace(found, counts=dict(zip(found.counts, chosen.tolist(), strict=True)))
+
+
+def submitted(
+    submit_s: Floats,
+    a: Floats,
+    may: Mask,
+    time_s: Floats,
+    energy_kwh: Floats,
+    limit_s: Floats,
+    user: Sequence[str] = (),
+) -> Workload:
+    """A workload in the order of submission, from time 0 on, whose predictions are the truth."""
+    order = np.argsort(submit_s, kind="stable")
+    time_s, energy_kwh = time_s[order], energy_kwh[order]
+    return Workload(
+        submit_s=(submit_s - submit_s.min(initial=np.inf))[order],
+        gpus=a[order],
+        may=may[order],
+        time_s=time_s,
+        energy_kwh=energy_kwh,
+        predicted_s=time_s.copy(),
+        high_s=time_s.copy(),
+        predicted_kwh=energy_kwh.copy(),
+        limit_s=limit_s[order],
+        user=tuple(user[i] for i in order) if user else (),
+    )
+
+
+def said(counts: Mapping[str, int]) -> list[str]:
+    """``3 jobs left out: they were cancelled`` for each reason that occurred."""
+    return [f"{number} jobs left out: {reason}" for reason, number in counts.items() if number]
