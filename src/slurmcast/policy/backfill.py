@@ -6,6 +6,7 @@ With one reservation that is EASY (Lifka 1995), with one for every job conservat
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -28,43 +29,48 @@ UNLIMITED_S = 365 * 86400.0
 class Profile:
     """Free GPUs of one type from now on, as steps: ``free[k]`` from ``times[k]`` (rising, the first is now) on."""
 
-    times: Floats
-    free: Floats
+    times: list[float]
+    free: list[float]
 
     @classmethod
     def of(cls, now_s: float, free: float, end_s: Floats, gpus: Floats) -> Profile:
         """``end_s`` (r,) after now: when those ``gpus`` (r,) come free."""
-        ends, place = np.unique(end_s, return_inverse=True)
-        freed = np.bincount(place, gpus, len(ends))
-        times = np.concatenate([[now_s], ends])
-        return cls(times, free + np.concatenate([[0.0], np.cumsum(freed)]))
+        order = np.argsort(end_s)
+        times = end_s[order]
+        last = np.flatnonzero(np.append(times[1:] != times[:-1], len(times) > 0))  # of each time
+        freed = np.cumsum(gpus[order])[last]
+        return cls([now_s, *times[last].tolist()], [free, *(free + freed).tolist()])
 
     def holds(self, gpus: Floats, duration_s: Floats) -> Mask:
         """Whether a job of that many GPUs and that duration, each (n,), may start now."""
-        last = np.searchsorted(self.times, self.times[0] + duration_s) - 1
+        last = np.searchsorted(np.array(self.times), self.times[0] + duration_s) - 1
         result: Mask = np.minimum.accumulate(self.free)[np.maximum(last, 0)] >= gpus
         return result
 
     def earliest(self, gpus: float, duration_s: float) -> float:
         """When a job may start, at the earliest; infinite where that can't be told."""
-        room = np.pad(self.free >= gpus, 1)
-        turns = np.flatnonzero(room[1:] != room[:-1])  # where stretches with room begin, and end
-        edges = np.append(self.times, np.inf)
-        begin, end = edges[turns[::2]], edges[turns[1::2]]
-        enough = begin + duration_s <= end
-        return float(begin[enough.argmax()]) if enough.any() else np.inf
+        begin = np.inf
+        for time_s, free in zip(self.times, self.free, strict=True):
+            if begin + duration_s <= time_s:
+                break
+            if free < gpus:
+                begin = np.inf
+            elif begin == np.inf:
+                begin = time_s
+        return begin
 
     def take(self, start_s: float, gpus: float, duration_s: float) -> None:
         """Reserve: ``gpus`` less from ``start_s`` on for ``duration_s``."""
         first, last = self._cut(start_s), self._cut(start_s + min(duration_s, UNLIMITED_S))
-        self.free[first:last] -= gpus
+        for step in range(first, last):
+            self.free[step] -= gpus
 
     def _cut(self, time_s: float) -> int:
         """The step that begins at ``time_s``, made where there is none."""
-        place = int(np.searchsorted(self.times, time_s))
+        place = bisect_left(self.times, time_s)
         if place == len(self.times) or self.times[place] != time_s:
-            self.times = np.insert(self.times, place, time_s)
-            self.free = np.insert(self.free, place, self.free[place - 1])
+            self.times.insert(place, time_s)
+            self.free.insert(place, self.free[place - 1])
         return place
 
 
@@ -98,35 +104,36 @@ def starts(
     can start earliest, of equal ones the first.
     """
     queue, now_s = moment.queue, moment.now_s
-    chances = np.flatnonzero(np.asarray((may & (queue.gpus <= moment.free)).any(axis=1))[order])
+    rows = np.asarray((may & (queue.gpus <= moment.free)).any(axis=1))
+    chances = np.flatnonzero(rows[order])  # places in the order of those that might start: GPUs only get fewer
     if not len(chances):
         return []
-    order = order[: chances[-1] + 1]  # who comes later can't start, so needs no place
-    gpus, allowed, duration_s = queue.gpus[order], may[order], durations(moment, belief)[order]
     end_s, kind = ends(moment, belief), moment.running.type
     profiles = [
         Profile.of(now_s, free, end_s[kind == j], moment.running.gpus[kind == j])
         for j, free in enumerate(moment.free.tolist())
     ]
+    duration_s = durations(moment, belief)
     started: list[tuple[int, int]] = []
     at, reserved = 0, 0
-    while at < len(order):
-        could = _could(profiles, gpus[at:], allowed[at:], duration_s[at:])
+    while len(chances):
+        jobs = order[chances]
+        could = _could(profiles, queue.gpus[jobs], may[jobs], duration_s[jobs])
         able = could.any(axis=1)
         if not able.any():
             break
-        ahead = int(able.argmax())
-        if ahead and reserved < reservations:
-            count = int(min(ahead, reservations - reserved))
-            for place in range(at, at + count):
-                _reserve(profiles, gpus[place], allowed[place], duration_s[place])
-            reserved, at = reserved + count, at + ahead
+        first = int(able.argmax())
+        place, chances = int(chances[first]), chances[first:]
+        if place > at and reserved < reservations:
+            count = int(min(place - at, reservations - reserved))
+            for job in order[at : at + count].tolist():
+                _reserve(profiles, queue.gpus[job].tolist(), may[job], duration_s[job].tolist())
+            reserved, at = reserved + count, place
             continue
-        at += ahead
-        chosen = int(could[ahead].argmax())
-        profiles[chosen].take(now_s, gpus[at, chosen], duration_s[at, chosen])
-        started.append((int(order[at]), chosen))
-        at += 1
+        job, chosen = int(order[place]), int(could[first].argmax())
+        profiles[chosen].take(now_s, queue.gpus[job, chosen], duration_s[job, chosen])
+        started.append((job, chosen))
+        at, chances = place + 1, chances[1:]
     return started
 
 
@@ -136,8 +143,8 @@ def _could(profiles: Sequence[Profile], gpus: Floats, may: Mask, duration_s: Flo
     return np.stack(columns, axis=1) & may
 
 
-def _reserve(profiles: Sequence[Profile], gpus: Floats, may: Mask, duration_s: Floats) -> None:
-    start_s = [profile.earliest(gpus[j], duration_s[j]) if may[j] else np.inf for j, profile in enumerate(profiles)]
-    best = int(np.argmin(start_s))
-    if np.isfinite(start_s[best]):
-        profiles[best].take(start_s[best], gpus[best], duration_s[best])
+def _reserve(profiles: Sequence[Profile], gpus: Sequence[float], may: Mask, duration_s: Sequence[float]) -> None:
+    choices = [(profile.earliest(gpus[j], duration_s[j]), j) for j, profile in enumerate(profiles) if may[j]]
+    start_s, best = min(choices, default=(np.inf, 0))
+    if start_s < np.inf:
+        profiles[best].take(start_s, gpus[best], duration_s[best])
