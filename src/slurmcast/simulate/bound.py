@@ -6,7 +6,7 @@ each job alone picks the type and the start that cost it least, however many oth
     L(lambda) = sum_i min_(j, s >= r_i) [ alpha t_ij + beta (s - r_i) + gamma e_ij + a_ij int_s^(s + t_ij) lambda_j ]
                 - sum_j c_j int lambda_j
 
-In a schedule that fits, what all jobs pay comes to no more than the last term, so L <= its cost whatever the prices are.
+In a schedule that fits, all jobs together pay no more than the last term, so L <= its cost whatever the prices are.
 Prices are constant within a bin, so that a job's cost is piecewise linear in s and the minimum lies where it starts at
 its submission or starts or ends at the border of a bin: L is exact, not rounded to bins. Good prices are found by the
 subgradient method with Polyak's steps; poor ones only make the bound lower.
@@ -57,8 +57,8 @@ def lower_bound(
     """A cost that no schedule of ``workload`` on ``cluster`` can be below.
 
     ``known``: any schedule that fits, the better the faster the search; its cost scales the steps, and prices end with
-    it. ``bins``: of the prices, over the time of that schedule. Takes O(steps n m bins). Nothing has to wait for GPUs that
-    cost nothing, so with ``beta`` = 0 the bound is the least cost of each job alone, which waiting attains.
+    it. ``bins``: of the prices, over the time of that schedule. Takes O(steps n m bins). With ``beta`` = 0 the bound is
+    the least cost of each job alone, which waiting attains.
     """
     alone = objective.place(workload).min(axis=1)
     best = float(alone.sum())
