@@ -17,6 +17,7 @@ from slurmcast.agent.plan import plan
 from slurmcast.config import AgentConfig
 from slurmcast.model import Estimate, GpuRequest, Interval, Job, Node, Partition, PendingJob, Snapshot, Source
 from slurmcast.policy.capacity import Capacity, Shape
+from slurmcast.policy.kappa import Kappas
 from slurmcast.policy.value import assign, values
 
 JOBS, NODES, KAPPA, ROUNDS = 10_000, 64, 1e-4, 7
@@ -95,7 +96,7 @@ def main() -> None:
     if ours(a, t, e) != plain(a, t, e):
         raise SystemExit("numpy and plain Python disagree")
     policy_ms, plain_ms = milliseconds(lambda: ours(a, t, e)), milliseconds(lambda: plain(a, t, e))
-    first_ms = milliseconds(lambda: plan(now, KAPPA, AgentConfig()))
+    first_ms = milliseconds(lambda: plan(now, Kappas(KAPPA), AgentConfig()))
     print(f"{JOBS} pending jobs, 2 partitions of {NODES} nodes, median of {ROUNDS}:")
     print(f"policy {policy_ms} ms, plain Python {plain_ms} ms, whole plan with eligibility and reasons {first_ms} ms")
     figures = {"jobs": JOBS, "policy_ms": policy_ms, "plain_python_ms": plain_ms, "plan_ms": first_ms}

@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import click
 
@@ -104,17 +105,37 @@ def queue(cfg: config.Config, as_json: bool) -> None:
 
 @main.command(short_help="Show or set the weight of energy.")
 @click.argument("value", type=click.FloatRange(min=0), required=False)
+@click.option("--partition", default="", metavar="P", help="For jobs on partition P; shown: what holds there.")
+@click.option("--qos", default="", metavar="Q", help="For jobs of QOS Q; shown: what holds for them.")
+@click.option("--reset", is_flag=True, help="Back to what the configuration says.")
+@click.option("--history", is_flag=True, help="Who set what when.")
 @as_json
 @click.pass_obj
 @guarded
-def kappa(cfg: config.Config, value: float | None, as_json: bool) -> None:
-    """Show kappa, the weight of energy against time in 1/(GPU s kWh), or set it to VALUE (operators; no restart)."""
+def kappa(
+    cfg: config.Config,
+    value: float | None,
+    partition: str,
+    qos: str,
+    reset: bool,
+    history: bool,
+    as_json: bool,
+) -> None:
+    """Show kappa, the weight of energy against time in 1/(GPU s kWh), or set it to VALUE (operators; no restart).
+
+    A job's QOS comes before the partition, and both before the general kappa.
+    """
+    if sum((value is not None, reset, history)) > 1:
+        raise click.UsageError("VALUE, --reset and --history are three different things")
     client = Client(cfg)
-    if value is None:
-        answer = client.request("GET", "/v1/kappa")
+    if history:
+        emit(client.request("GET", "/v1/kappa/history"), as_json, show.kappa_history)
+    elif reset or value is not None:
+        body = {"kappa": value, "partition": partition, "qos": qos}
+        emit(client.request("PUT", "/v1/kappa", body), as_json, show.kappa)
     else:
-        answer = client.request("PUT", "/v1/kappa", {"kappa": value})
-    emit(answer, as_json, show.kappa)
+        scope = urlencode({"partition": partition, "qos": qos})
+        emit(client.request("GET", f"/v1/kappa?{scope}"), as_json, show.kappa)
 
 
 @main.command(short_help="Check the installation; say what to do.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import tomllib
 import types
@@ -198,6 +199,16 @@ class PartitionConfig:
     prior_power_w: float | None = None
     """Mean power of one busy GPU, for estimates before a probe is trained."""
     idle_power_w: float | None = None
+    kappa: float | None = None
+    """Weight of energy for jobs there, until ``slurmcast kappa --partition`` sets another; None: ``agent.kappa``."""
+
+
+@dataclass(frozen=True)
+class QosConfig:
+    """One ``[[qos]]`` whose jobs have a weight of energy of their own."""
+
+    name: str
+    kappa: float
 
 
 @dataclass(frozen=True)
@@ -234,6 +245,7 @@ class Config:
     agent: AgentConfig = field(default_factory=AgentConfig)
     footprint: FootprintConfig = field(default_factory=FootprintConfig)
     partition: tuple[PartitionConfig, ...] = ()
+    qos: tuple[QosConfig, ...] = ()
 
 
 def load(path: Path | None = None) -> Config:
@@ -290,13 +302,19 @@ def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
         value = getattr(config.footprint, key)
         if value is not None and not low <= value <= high:
             raise ConfigError(f"{origin}: footprint.{key} = {value}: must be {low} to {high}")
-    if config.agent.kappa < 0:
-        raise ConfigError(f"{origin}: agent.kappa = {config.agent.kappa}: must not be negative")
+    weights = [("agent.kappa", config.agent.kappa), *((f"[[qos]] {qos.name}: kappa", qos.kappa) for qos in config.qos)]
+    weights += [(f"[[partition]] {p.name}: kappa", p.kappa) for p in config.partition if p.kappa is not None]
+    for key, kappa in weights:
+        if not 0 <= kappa < math.inf:
+            raise ConfigError(f"{origin}: {key} = {kappa}: must not be negative, nor infinite")
     if "time" not in config.probe.targets:
         raise ConfigError(f"{origin}: probe.targets = {list(config.probe.targets)}: must name 'time'")
-    names = [part.name for part in config.partition]
-    if len(set(names)) != len(names):
-        raise ConfigError(f"{origin}: [[partition]] names a partition twice: {', '.join(names)}")
+    for what, names in (
+        ("[[partition]] names a partition", [part.name for part in config.partition]),
+        ("[[qos]] names a QOS", [qos.name for qos in config.qos]),
+    ):
+        if len(set(names)) != len(names):
+            raise ConfigError(f"{origin}: {what} twice: {', '.join(names)}")
     return config
 
 

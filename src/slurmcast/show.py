@@ -152,8 +152,24 @@ def queue(answer: Answer) -> None:
 
 def kappa(answer: Answer) -> None:
     """The answer of ``kappa``."""
-    by = f", set by {answer['by']} at {moment(answer['since'])}" if answer.get("by") else " (from the configuration)"
-    _console().print(f"kappa = {answer['kappa']:g} 1/(GPU s kWh){by}")
+    for setting in (answer, *answer.get("others", ())):
+        by = f"set by {setting['by']} at {moment(setting['since'])}" if setting["by"] else "from the configuration"
+        _console().print(f"kappa{_scope(setting)} = {setting['kappa']:g} 1/(GPU s kWh), {by}", soft_wrap=True)
+
+
+def kappa_history(answer: Answer) -> None:
+    """The answer of ``kappa --history``."""
+    table = _table("kappa, the newest first, in 1/(GPU s kWh)", "when", "by", "for", "kappa")
+    for setting in answer["settings"]:
+        value = "back to the configuration" if setting["kappa"] is None else f"{setting['kappa']:g}"
+        table.add_row(moment(setting["since"]), setting["by"], _scope(setting).strip() or "all jobs", value)
+    _console().print(table if answer["settings"] else "Nobody has set kappa: the configuration's holds.")
+
+
+def _scope(setting: Answer) -> str:
+    """Which jobs a kappa is for; empty: all."""
+    named = ((" on partition ", setting["partition"]), (" of QOS ", setting["qos"]))
+    return "".join(f"{words}{name}" for words, name in named if name)
 
 
 def checks(answer: Sequence[Answer]) -> None:

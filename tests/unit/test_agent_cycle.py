@@ -85,7 +85,7 @@ class Daemon(Client):
         if path != "/v1/agent/jobs":
             self.told.append((path.rsplit("/", 1)[1], body))
             return {}
-        return {"jobs": [self._entry(record) for record in body["jobs"]], "kappa": 0.0, "revision": 1}
+        return {"jobs": [self._entry(record) for record in body["jobs"]], "kappa": {"general": 0.0}, "revision": 1}
 
     def _entry(self, record: dict[str, Any]) -> dict[str, Any]:
         times = {"a100": 1000.0, "a6000": 500.0}

@@ -90,7 +90,7 @@ def test_kappa_is_kept(daemon: Daemon) -> None:
     daemon.end()
     daemon.start()
     assert daemon.ask("GET", "/v1/kappa")["by"] == "root"
-    assert daemon.ask("POST", "/v1/agent/jobs", {"jobs": []})["kappa"] == 0.5
+    assert daemon.ask("POST", "/v1/agent/jobs", {"jobs": []})["kappa"]["general"] == 0.5
     with pytest.raises(ClientError, match="from 0 up"):
         daemon.ask("PUT", "/v1/kappa", {"kappa": -1})
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurmcast.agent.plan import PIN_BASE, Plan, plan
+from slurmcast.agent.plan import PIN_BASE, Plan
+from slurmcast.agent.plan import plan as plan_by
 from slurmcast.config import AgentConfig
 from slurmcast.model import (
     Change,
@@ -25,6 +26,7 @@ from slurmcast.model import (
     Snapshot,
     Source,
 )
+from slurmcast.policy.kappa import Kappas
 
 NOW = 1_000_000.0
 CONFIG = AgentConfig()
@@ -91,6 +93,11 @@ def apply(now: Snapshot, result: Plan) -> Snapshot:
     return replace(now, pending=tuple(jobs))
 
 
+def plan(now: Snapshot, kappa: float, config: AgentConfig) -> Plan:
+    """With one kappa for all jobs."""
+    return plan_by(now, Kappas(kappa), config)
+
+
 def order(now: Snapshot) -> list[int]:
     return [p.job.job_id for p in sorted(now.pending, key=lambda p: -p.job.site_factor)]
 
@@ -101,6 +108,16 @@ def test_free_gpus_go_to_the_best_value() -> None:
     assert decisions(result)[2].partition == "a100"
     assert changes(result)[1].partition == "a6000"
     assert changes(result)[2].partition is None
+
+
+def test_each_value_shows_its_own_kappa() -> None:
+    urgent, other = pending(1, 3600, 900, qos="urgent"), pending(2, 3600, 900, qos="normal")
+    now = snapshot(urgent, other, a100=(1,), a6000=(1,))
+    found = decisions(plan_by(now, Kappas(1e-3, {"a6000": 2e-3}, {"urgent": 0.0}), CONFIG))
+    kappas = {job_id: {v.partition: v.kappa for v in decision.values} for job_id, decision in found.items()}
+    assert kappas == {1: {"a100": 0.0, "a6000": 0.0}, 2: {"a100": 1e-3, "a6000": 2e-3}}
+    for value in (v for decision in found.values() for v in decision.values):
+        assert value.v == pytest.approx(1 / (value.a * value.t_s) - value.kappa * (value.e_kwh or 0))
 
 
 def test_kappa_turns_the_choice_to_the_thriftier_partition() -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from slurmcast.model import Decision, Estimate, GpuRequest, Interval, Job, Outcome, Reading, Source, Submission
-from slurmcast.store.store import Link, NewSubmission, Origin, Store, StoreError
+from slurmcast.store.schema import MIGRATIONS
+from slurmcast.store.store import KappaSetting, Link, NewSubmission, Origin, Store, StoreError
 
 READING = Reading("key", "secret text", {"epochs": 3.0}, gpus_total=2, partitions=("a100",))
 SUBMISSION = Submission(
@@ -241,17 +242,37 @@ def test_decisions(store: Store) -> None:
 
 
 def test_kappa_keeps_its_history(store: Store) -> None:
-    assert store.kappa() is None
-    store.set_kappa(0.1, 5.0, "root")
-    store.set_kappa(0.2, 6.0, "admin")
-    assert store.kappa() == (0.2, 6.0, "admin")
+    assert store.kappas() == [] == store.kappa_history(5)
+    settings = [
+        KappaSetting("", "", 0.1, 5.0, "root"),
+        KappaSetting("a100", "", 0.3, 6.0, "root"),
+        KappaSetting("", "urgent", 0.0, 7.0, "root"),
+        KappaSetting("", "", 0.2, 4.0, "admin"),  # the clock went back: what was set last holds all the same
+        KappaSetting("a100", "", None, 9.0, "admin"),
+    ]
+    for setting in settings:
+        store.set_kappa(setting)
+    assert store.kappas() == settings[2:]
+    assert store.kappa_history(2) == [settings[4], settings[3]]
+
+
+def test_the_kappa_of_an_older_store_is_kept(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "store.db") as db:
+        for migration in MIGRATIONS[:2]:
+            db.executescript(migration)
+        db.execute("PRAGMA user_version = 2")
+        db.executemany("INSERT INTO kappa VALUES (?, ?, 'root')", [(2.0, 0.2), (1.0, 0.1)])
+    store = Store(tmp_path / "store.db", "lab")
+    assert store.kappas() == [KappaSetting("", "", 0.2, 2.0, "root")]
+    assert [setting.value for setting in store.kappa_history(5)] == [0.2, 0.1]
+    store.close()
 
 
 def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
     with pytest.raises(RuntimeError), store.transaction():
-        store._db.execute("INSERT INTO kappa VALUES (1, 1, 'x')")
+        store._db.execute("INSERT INTO kappa VALUES (1, 1, 'x', '', '')")
         raise RuntimeError
-    assert store.kappa() is None
+    assert store.kappas() == []
 
 
 def test_a_newer_store_is_refused(tmp_path: Path) -> None:
@@ -270,10 +291,11 @@ def test_a_locked_store_is_not_called_garbage(store: Store, tmp_path: Path) -> N
     other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     store._db.execute("PRAGMA busy_timeout = 50")
+    setting = KappaSetting("", "", 1.0, 1.0, "root")
     with pytest.raises(StoreError, match="locked"):
-        store.set_kappa(1.0, 1.0, "root")
+        store.set_kappa(setting)
     other.execute("ROLLBACK")
-    store.set_kappa(1.0, 1.0, "root")
+    store.set_kappa(setting)
 
 
 def test_garbage_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from slurmcast.cluster.base import Cluster, Refused
 from slurmcast.codec import from_json, to_json
 from slurmcast.config import Config
 from slurmcast.model import Change, Decision, Estimate, Job, Outcome, Partition, PendingJob, Snapshot
+from slurmcast.policy.kappa import Kappas
 from slurmcast.script.reader import OPT_OUT
 
 log = logging.getLogger("slurmcast.agent")
@@ -65,8 +66,8 @@ class Agent:
         jobs, partitions = self.cluster.jobs(), self.cluster.partitions()
         pending = [job for job in jobs if job.state == "PENDING" and _asks_for_gpus(job)]
         self._forget(pending)
-        snapshot, kappa = self._snapshot(jobs, partitions, pending)
-        wanted = plan(snapshot, kappa, self.config.agent)
+        snapshot, kappas = self._snapshot(jobs, partitions, pending)
+        wanted = plan(snapshot, kappas, self.config.agent)
         if dry_run:
             return wanted
         made = self._make(wanted.changes, pending) if self.config.agent.mode == "on" else set()
@@ -76,7 +77,7 @@ class Agent:
 
     def _snapshot(
         self, jobs: list[Job], partitions: tuple[Partition, ...], pending: list[Job]
-    ) -> tuple[Snapshot, float]:
+    ) -> tuple[Snapshot, Kappas]:
         """What is known of the moment, and kappa as it is set now."""
         running = tuple(job for job in jobs if job.state == "RUNNING" and _asks_for_gpus(job))
         fresh = [job for job in running if job.job_id not in self.told_running]
@@ -91,7 +92,7 @@ class Agent:
         self.taken_over = []
         rows = tuple(self._pending(job, known.get((job.job_id, job.submit_time), {})) for job in pending)
         self.told_running = {job.job_id for job in running}
-        return Snapshot(self.clock(), partitions, rows, running), float(answer["kappa"])
+        return Snapshot(self.clock(), partitions, rows, running), from_json(Kappas, answer["kappa"])
 
     def _pending(self, job: Job, entry: dict[str, Any]) -> PendingJob:
         before = self.journal.before(job)

@@ -1,4 +1,4 @@
-"""``plan(snapshot, kappa, config) -> changes and decisions``: what the queue should look like, as a pure function.
+"""``plan(snapshot, kappas, config) -> changes and decisions``: what the queue should look like, as a pure function.
 
 Eligibility comes first, then the values and Algorithm 2 of the paper, then the translation to what Slurm understands:
 a partition for each job, and a site factor (or priority) that puts the jobs into the policy's order. Jobs that fit now
@@ -19,6 +19,7 @@ from slurmcast.eligibility import eligible, gpus_per_node
 from slurmcast.model import Change, Decision, May, Partition, PendingJob, Snapshot, Value, Verdict
 from slurmcast.policy import patient, value
 from slurmcast.policy.capacity import Capacity, Shape
+from slurmcast.policy.kappa import Kappas
 
 PIN_BASE = 1_000_000
 """With ``priority_mode = "pin"``, priorities start here: above what multifactor weights usually add up to."""
@@ -65,16 +66,16 @@ class _Row:
         return bool(self.candidates)
 
 
-def plan(snapshot: Snapshot, kappa: float, config: AgentConfig) -> Plan:
+def plan(snapshot: Snapshot, kappas: Kappas, config: AgentConfig) -> Plan:
     """The changes that bring Slurm's queue into the policy's order, and a decision for every pending job.
 
-    ``kappa`` in 1/(GPU s kWh). At most ``config.max_updates`` changes: those that lift a grace first, then the jobs
+    At most ``config.max_updates`` changes: those that lift a grace first, then the jobs
     that fit now, then the others, each in the policy's order. Jobs whose better estimate is still being made are passed
     over while their grace lasts.
     """
     rows = [_Row.of(pending, _verdicts(pending, snapshot, config)) for pending in _ready(snapshot)]
     ours = [row for row in rows if row.ours]
-    _assign(ours, snapshot, kappa, config.policy)
+    _assign(ours, snapshot, kappas, config.policy)
     for row in ours:
         row.target = row.target or _resting_place(row)
     _rank(ours, config)
@@ -98,7 +99,7 @@ def _verdicts(pending: PendingJob, snapshot: Snapshot, config: AgentConfig) -> t
     return tuple(eligible(pending, p, managed, estimates.get(p.name), snapshot.now, billing) for p in managed)
 
 
-def _assign(rows: list[_Row], snapshot: Snapshot, kappa: float, policy: str) -> None:
+def _assign(rows: list[_Row], snapshot: Snapshot, kappas: Kappas, policy: str) -> None:
     """Compute all v_ij and run Algorithm 2: sets ``values``, and ``target`` and ``fits_now`` where a job fits now."""
     columns = {partition.name: j for j, partition in enumerate(snapshot.partitions)}
     shape = (len(rows), len(columns))
@@ -110,16 +111,16 @@ def _assign(rows: list[_Row], snapshot: Snapshot, kappa: float, policy: str) -> 
                 gpus[i, j] = _gpus(row.pending, estimate.gpus, snapshot.partitions[j])
                 time_s[i, j] = max(estimate.time_s.p50, 1.0)
                 energy[i, j] = np.nan if estimate.energy_kwh is None else estimate.energy_kwh.p50
+    kappa = kappas.matrix([row.pending.job.qos for row in rows], list(columns))
     v = value.values(gpus, time_s, energy, kappa)
     capacities = [Capacity(partition.nodes) for partition in snapshot.partitions]
     offered = patient.offered(v) if policy == "patient" else v
     assigned = value.assign(offered, [_shape(row.pending) for row in rows], capacities)
     names, missing = list(columns), np.isnan(energy)
-    for i, (row, a, t, e, gap, vs) in enumerate(
-        zip(rows, gpus.tolist(), time_s.tolist(), energy.tolist(), missing.tolist(), v.tolist(), strict=True)
-    ):
+    arrays = (gpus, time_s, energy, missing, kappa, v)
+    for i, (row, a, t, e, gap, ks, vs) in enumerate(zip(rows, *(array.tolist() for array in arrays), strict=True)):
         row.values = tuple(
-            Value(names[j], int(a[j]), t[j], None if gap[j] else e[j], kappa, vs[j])
+            Value(names[j], int(a[j]), t[j], None if gap[j] else e[j], ks[j], vs[j])
             for j in range(len(names))
             if vs[j] == vs[j]  # not NaN
         )

@@ -14,6 +14,7 @@ from slurmcast.daemon import matching, record
 from slurmcast.daemon.desk import Desk
 from slurmcast.daemon.estimator import Estimator
 from slurmcast.daemon.intake import Intake
+from slurmcast.daemon.kappa_api import kappas
 from slurmcast.daemon.news import News
 from slurmcast.daemon.requests import Answer, Ask, Refused
 from slurmcast.labels import kinship
@@ -65,8 +66,7 @@ class AgentApi:
             known.append(self._known(store, job, stored, link.certain))
             if stored.model is not None and stored.model != self._estimator.model_version:
                 outdated.append(stored)
-        kappa = store.kappa()
-        return {"jobs": known, "kappa": kappa[0] if kappa else self._config.agent.kappa}, outdated
+        return {"jobs": known, "kappa": to_json(kappas(store, self._config))}, outdated
 
     def _unknown(self, job: Job) -> Answer:
         # The spool file of a fresh job may still be on its way: read back only what has waited a while.

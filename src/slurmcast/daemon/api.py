@@ -22,6 +22,7 @@ from slurmcast.daemon.desk import Desk
 from slurmcast.daemon.estimator import Estimator
 from slurmcast.daemon.footprints import Footprints
 from slurmcast.daemon.intake import Intake
+from slurmcast.daemon.kappa_api import KappaApi
 from slurmcast.daemon.news import News
 from slurmcast.daemon.requests import Answer, Ask, Caller, Refused
 from slurmcast.encoder.base import EncoderError
@@ -42,10 +43,11 @@ class Api:
 
     def __init__(self, config: Config, desk: Desk, estimator: Estimator, intake: Intake, news: News) -> None:
         self._config, self._desk, self._estimator = config, desk, estimator
-        self._intake, self._news = intake, news
+        self._intake = intake
         self._footprints = Footprints(config.footprint)
         self._agent = AgentApi(config, desk, estimator, intake, news)
         capture = CaptureApi(config, desk, intake)
+        kappa = KappaApi(config, desk, news)
         self._predicting = ThreadPoolExecutor(1, "predict")
         self._predictions: Counter[int] = Counter()
         self._routes: list[tuple[str, re.Pattern[str], Handler]] = [
@@ -55,8 +57,9 @@ class Api:
                 ("POST", r"/v1/predict", self._predict),
                 ("GET", r"/v1/explain/(\d{1,10})", self._explain),
                 ("GET", r"/v1/queue", self._queue),
-                ("GET", r"/v1/kappa", self._get_kappa),
-                ("PUT", r"/v1/kappa", self._put_kappa),
+                ("GET", r"/v1/kappa", kappa.get),
+                ("PUT", r"/v1/kappa", kappa.put),
+                ("GET", r"/v1/kappa/history", kappa.history),
                 ("GET", r"/v1/capture", capture.wanted),
                 ("POST", r"/v1/capture/(\d{1,10})", capture.sources),
                 ("POST", r"/v1/agent/jobs", self._agent.jobs),
@@ -166,22 +169,6 @@ class Api:
             return {"jobs": views.waiting(store, seen, self._footprints, time.time())}
 
         return await self._desk.do(look)
-
-    async def _get_kappa(self, _: Ask) -> Answer:
-        value = await self._desk.do(Store.kappa)
-        if value is None:
-            return {"kappa": self._config.agent.kappa, "since": None, "by": None}
-        return {"kappa": value[0], "since": value[1], "by": value[2]}
-
-    async def _put_kappa(self, ask: Ask) -> Answer:
-        if not ask.caller.is_operator(self._config.daemon):
-            raise Refused(403, "only operators may set kappa; ask your admin")
-        value = ask.field("kappa", float)
-        if not 0 <= value < float("inf"):
-            raise Refused(400, f"kappa = {value}: must be a number from 0 up")
-        await self._desk.do(lambda store: store.set_kappa(value, time.time(), ask.caller.name))
-        self._news.bump()
-        return await self._get_kappa(ask)
 
     async def metrics(self) -> str:
         """What ``GET /metrics`` shows: Prometheus text, version 0.0.4."""

@@ -140,6 +140,18 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class KappaSetting:
+    """Somebody's setting of kappa. Partition and QOS are empty where it holds for all."""
+
+    partition: str
+    qos: str
+    value: float | None
+    """In 1/(GPU s kWh); None: back to the configuration."""
+    at: float
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Label:
     """A finished run with what its submission was made of: material for training."""
 

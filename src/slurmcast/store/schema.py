@@ -70,4 +70,16 @@ MIGRATIONS = (
     CREATE INDEX submission_name ON submission (uid, name);
     CREATE INDEX outcome_submitted ON outcome (cluster, submitted_id, submit_time);
     """,
+    """
+    ALTER TABLE kappa RENAME TO kappa_before;
+    CREATE TABLE kappa (
+        at REAL NOT NULL,
+        value REAL,                        -- NULL: back to the configuration
+        by TEXT NOT NULL,
+        partition TEXT NOT NULL,           -- '': for all
+        qos TEXT NOT NULL                  -- '': for all
+    ) STRICT;
+    INSERT INTO kappa SELECT at, value, by, '', '' FROM kappa_before ORDER BY at, rowid;
+    DROP TABLE kappa_before;
+    """,
 )

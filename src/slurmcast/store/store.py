@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 from slurmcast.codec import from_json, to_json
 from slurmcast.model import Decision, Estimate, Job, Outcome, Reading
 from slurmcast.store.database import Database, StoreError
-from slurmcast.store.records import STORED, Known, Label, Link, NewSubmission, Origin, Stored, readable, stored
+from slurmcast.store.records import (
+    STORED,
+    KappaSetting,
+    Known,
+    Label,
+    Link,
+    NewSubmission,
+    Origin,
+    Stored,
+    readable,
+    stored,
+)
 
-__all__ = ["Known", "Label", "Link", "NewSubmission", "Origin", "Store", "StoreError", "Stored"]
+__all__ = ["KappaSetting", "Known", "Label", "Link", "NewSubmission", "Origin", "Store", "StoreError", "Stored"]
 
 _THE_JOB = "cluster = ? AND job_id = ? AND submit_time = ?"
 _LABELS = (
@@ -22,6 +33,8 @@ _LABELS = (
     "AND outcome.submitted_id = job.job_id AND outcome.submit_time = job.submit_time AND outcome.state = 'COMPLETED' "
 )
 """Completed runs whose submission is known. CROSS JOIN keeps SQLite to this order: each step has an index."""
+_KAPPA = "partition, qos, value, at, by"
+"""The columns of a :class:`KappaSetting`."""
 _NO_JOB = "NOT EXISTS (SELECT 1 FROM job WHERE job.submission = submission.id)"
 
 
@@ -253,14 +266,19 @@ class Store(Database):
 
     # kappa
 
-    def kappa(self) -> tuple[float, float, str] | None:
-        """(value, since, by), or None where nobody ever set it."""
-        row = self._db.execute("SELECT value, at, by FROM kappa ORDER BY at DESC, rowid DESC LIMIT 1").fetchone()
-        return None if row is None else (row[0], row[1], row[2])
+    def kappas(self) -> list[KappaSetting]:
+        """What was set last for each partition, each QOS and for all."""
+        query = f"SELECT {_KAPPA} FROM kappa WHERE rowid IN (SELECT max(rowid) FROM kappa GROUP BY partition, qos)"
+        return [KappaSetting(*row) for row in self._db.execute(query)]
 
-    def set_kappa(self, value: float, at: float, by: str) -> None:
+    def kappa_history(self, limit: int) -> list[KappaSetting]:
+        """The latest settings, the newest first."""
+        rows = self._db.execute(f"SELECT {_KAPPA} FROM kappa ORDER BY rowid DESC LIMIT ?", (limit,))
+        return [KappaSetting(*row) for row in rows]
+
+    def set_kappa(self, setting: KappaSetting) -> None:
         with self.transaction():
-            self._db.execute("INSERT INTO kappa VALUES (?, ?, ?)", (at, value, by))
+            self._db.execute(f"INSERT INTO kappa ({_KAPPA}) VALUES (?, ?, ?, ?, ?)", astuple(setting))
 
     # Numbers for health and metrics
 

@@ -1,0 +1,70 @@
+"""Finished runs with all that is known of their jobs, for replays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurmcast.codec import from_json
+from slurmcast.model import Decision, Estimate, May, Outcome, Reading
+from slurmcast.store.database import Database
+
+_RUNS = (
+    "SELECT outcome, user, job.submission, decision, reading, named FROM outcome "
+    "LEFT JOIN job ON job.cluster = outcome.cluster AND job.job_id = outcome.submitted_id "
+    "AND job.submit_time = outcome.submit_time LEFT JOIN submission ON submission.id = job.submission "
+    "WHERE outcome.cluster = :cluster AND outcome.submit_time >= :since AND outcome.submit_time < :until "
+    "ORDER BY outcome.submit_time, outcome.job_id, outcome.start_time"
+)
+_ESTIMATES = (
+    "SELECT submission, estimate FROM estimate WHERE submission IN (SELECT submission FROM job "
+    "WHERE cluster = :cluster AND submit_time >= :since AND submit_time < :until)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run on GPUs, whatever its end."""
+
+    outcome: Outcome
+    user: str
+    time_limit_s: int | None
+    allowed: frozenset[str] | None
+    """Partitions that the job could have run on beside its own, by the agent's last decision, else by what the user
+    named; None where nothing says."""
+    estimates: Mapping[str, Estimate]
+    """The last ones, by partition."""
+
+
+class Runs(Database):
+    """The store, for who looks back. Raises :class:`slurmcast.store.database.StoreError`."""
+
+    def __init__(self, path: Path, cluster: str) -> None:
+        super().__init__(path)
+        self._cluster = cluster
+
+    def submitted(self, since: float, until: float) -> list[Run]:
+        """The runs of jobs that were submitted from ``since`` up to ``until`` (Unix seconds), by submission."""
+        values = {"cluster": self._cluster, "since": since, "until": until}
+        estimates: dict[int, dict[str, Estimate]] = {}
+        for submission, text in self._db.execute(_ESTIMATES, values):
+            estimate = from_json(Estimate, json.loads(text))
+            estimates.setdefault(submission, {})[estimate.partition] = estimate
+        found = []
+        for text, user, submission, decision, facts, named in self._db.execute(_RUNS, values):
+            outcome = from_json(Outcome, json.loads(text))
+            reading = from_json(Reading, json.loads(facts)) if facts else None
+            limit_s = None if reading is None else reading.time_limit_s
+            allowed = _allowed(decision, named)
+            if outcome.gpus > 0:
+                found.append(Run(outcome, user or "", limit_s, allowed, estimates.get(submission, {})))
+        return found
+
+
+def _allowed(decision: str | None, named: str | None) -> frozenset[str] | None:
+    if decision:
+        verdicts = from_json(Decision, json.loads(decision)).verdicts
+        return frozenset(verdict.partition for verdict in verdicts if verdict.may is May.MOVE)
+    return frozenset(json.loads(named)) if named and named != "[]" else None
