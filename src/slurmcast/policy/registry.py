@@ -41,7 +41,6 @@ POLICIES: dict[str, Known] = {
     "value": Known(lambda w: ValueRule(w.kappa), "Algorithm 2: all pairs by falling value", "kappa"),
     "easy": Known(lambda _: Easy(), "EASY backfilling by the users' time limits: what most sites have"),
     "easy_predicted": Known(lambda _: Easy("high"), "EASY by the predicted 0.9 quantile of the running time"),
-    "easy_median": Known(lambda _: Easy("median"), "EASY by the predicted median"),
     "conservative": Known(lambda _: Conservative(), "conservative backfilling by the users' time limits"),
     "patient": Known(lambda w: Patient(w.kappa), "value, but no job where its value is negative", "kappa"),
 }

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from slurmcast.policy import backfill
 from slurmcast.policy.base import Moment, Offers
+from slurmcast.policy.placement import first_choice, in_line
+from slurmcast.simulate.engine import Executor
 
 
 def skip(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
@@ -37,3 +42,28 @@ def skip(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
         elif offers.in_order:
             blocked = job
     return list(starts.items())
+
+
+BF_MAX_JOB_TEST = 500
+"""Slurm's default: so many jobs that can't start are given a reservation."""
+
+
+def slurm(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
+    """Slurm's, with the agent's work done: each job waits on one partition, where it fits now, else where its first
+    pair is, and has its place in the line.
+
+    The main scheduler starts jobs along the line until one of the partition doesn't fit, sched/backfill those behind
+    that end, by their time limits, before the reserved start of any job ahead (https://slurm.schedmd.com/sched_config.html).
+    Both run at once at every event; bf_resolution, bf_window, intervals and borders of nodes are left out.
+    """
+    placed = first_choice(offers, len(moment.queue))
+    fitting = dict(skip(moment, replace(offers, in_order=False)))
+    placed[list(fitting)] = list(fitting.values())
+    fits = np.zeros(len(placed), bool)
+    fits[list(fitting)] = True
+    here = placed[:, None] == np.arange(len(moment.free))
+    return backfill.starts(moment, in_line(offers, placed, fits), here, "limit", BF_MAX_JOB_TEST)
+
+
+EXECUTORS: dict[str, Executor] = {"skip": skip, "slurm": slurm}
+"""By the names that commands take."""
