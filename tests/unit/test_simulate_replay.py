@@ -180,12 +180,12 @@ def test_a_cluster_is_sized_for_a_load(tmp_path: Path) -> None:
     lines = [gavel_line(steps=4000, arrival=10 * number) for number in range(101)] + [gavel_line("B", 1, 1000, 2)]
     trace, table = gavel_files(tmp_path, *lines)
     jobs = gavel.trace(gavel.read(trace), gavel.speeds(table), pools("v100=9999,k80=9999"), seed=1).workload
-    found = sized(Pools({"v100": 4, "k80": 2}, {"v100": "v100", "k80": "k80"}, {}), jobs, 0.5)
+    found = sized(Pools({"v100": 4, "k80": 2}, {"v100": "v100", "k80": "k80"}), jobs, 0.5)
     counts = np.array(list(found.counts.values()), float)
     # A job of 1000 s on the v100 and 4000 s on the k80 every 10 s: 180 and 90 GPUs do 0.2025 of them a second.
     assert counts.tolist() == [180, 90]
     assert load(jobs, counts) == pytest.approx(0.5, abs=0.01)
-    few = sized(Pools({"v100": 1, "k80": 1}, {"v100": "v100", "k80": "k80"}, {}), jobs.take(np.array([0, 101])), 1e3)
+    few = sized(Pools({"v100": 1, "k80": 1}, {"v100": "v100", "k80": "k80"}), jobs.take(np.array([0, 101])), 1e3)
     assert list(few.counts.values()) == [2, 1]  # as many as the widest job needs
 
 
@@ -204,8 +204,8 @@ def test_the_command_compares_policies(tmp_path: Path) -> None:
     ]
     assert answer["jobs"] == 30 and answer["gpus"] == {"v100": 2, "k80": 2}
     assert all(row["energy_unknown"] == 0 for row in answer["results"])
-    table_for_people = CliRunner().invoke(main, [*arguments, "--unknown", "10"])
-    assert table_for_people.exit_code == 0 and "30% error, nothing known of 10% of the jobs" in table_for_people.stdout
+    table_for_people = CliRunner().invoke(main, [*arguments, "--unknown", "0.1"])
+    assert table_for_people.exit_code == 0 and "30% error, none for 10% of the jobs" in table_for_people.stdout
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,14 @@ predictions are then within a factor of 1.22 of the truth, nine in ten within 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 
-from slurmcast.probe.prior import P90
 from slurmcast.simulate.workload import Workload
+
+P90 = NormalDist().inv_cdf(0.9)
+"""Standard deviations from the median to the 0.9 quantile of a normal distribution."""
 
 
 @dataclass(frozen=True)

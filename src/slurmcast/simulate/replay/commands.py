@@ -1,98 +1,38 @@
-"""``slurmcast simulate replay``: recorded work under several policies."""
+"""``slurmcast simulate replay``: recorded work under several policies. Thin, and slow imports wait until needed."""
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from slurmcast.config import Config
 from slurmcast.console import Failure, as_json, emit, guarded
 from slurmcast.policy.registry import POLICIES
-from slurmcast.simulate.engine import Executor, SimulationError
-from slurmcast.simulate.executors import skip
-from slurmcast.simulate.noise import with_noise
-from slurmcast.simulate.replay import gavel, show, swf
-from slurmcast.simulate.replay.compare import compare, wanted
-from slurmcast.simulate.replay.trace import Pools, Trace, TraceError, load, pools, sized
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from slurmcast.simulate.replay.trace import Pools, Trace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-EXECUTORS: dict[str, Executor] = {"paper": skip}
 DEFAULT_POLICIES = "simple,easy,value,patient"
-NOISE = 0.3
-"""Error of the predictions where none were recorded and nobody says: about what a good predictor of jobs has."""
 EVERYTHING = 1 << 40
 """GPUs of a cluster on which no job is too large."""
+DAYS = 30
+"""A history goes back that far."""
 
-
-@dataclass(frozen=True)
-class Options:
-    """What all replays take."""
-
-    policies: tuple[str, ...]
-    kappas: tuple[float, ...]
-    gamma: float
-    executor: str
-    noise: float | None
-    unknown: float
-    seed: int
-    plot: Path | None
-    as_json: bool
-
-
-def options(command: F) -> F:
-    """The options of all replays, gathered in ``options``."""
-
-    @wraps(command)
-    def gathered(*args: Any, policies: str, kappas: tuple[float, ...], **kwargs: Any) -> Any:
-        names = tuple(name.strip() for name in policies.split(","))
-        shared = {name: kwargs.pop(name) for name in Options.__dataclass_fields__ if name in kwargs}
-        return command(*args, options=Options(names, kappas or (0.0,), **shared), **kwargs)
-
-    percent = click.FloatRange(0, 100)
-    decorators = [
-        click.option(
-            "--policies",
-            default=DEFAULT_POLICIES,
-            show_default=True,
-            help=f"Names with commas between them, of: {', '.join(POLICIES)}.",
-        ),
-        click.option(
-            "--kappa",
-            "kappas",
-            type=click.FloatRange(min=0),
-            multiple=True,
-            help="Weight of energy in 1/(GPU s kWh); give it several times to compare. Default: 0.",
-        ),
-        click.option("--gamma", type=click.FloatRange(min=0), default=0.0, help="Greedy's weight of a kWh, in s."),
-        click.option(
-            "--executor",
-            type=click.Choice(list(EXECUTORS)),
-            default="paper",
-            show_default=True,
-            help="How offers become starts.",
-        ),
-        click.option(
-            "--noise",
-            type=click.FloatRange(min=0, max=300),
-            help="Error of predicted times in %; default: the predictions that were made, else 30.",
-        ),
-        click.option("--unknown", type=percent, default=0.0, help="Jobs of which nothing is predicted, in %."),
-        click.option("--seed", type=int, default=0, show_default=True, help="Of all that is drawn at random."),
-        click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the runs into this file."),
-        as_json,
-    ]
-    result: Any = guarded(gathered)
-    for decorator in reversed(decorators):
-        result = decorator(result)
-    return result  # type: ignore[no-any-return]
-
-
+_file = click.Path(exists=True, dir_okay=False, path_type=Path)
 gpus_option = click.option(
     "--gpus",
     "gpus_text",
@@ -108,93 +48,174 @@ load_option = click.option(
 )
 
 
+def compared(command: F) -> F:
+    """Give a command that makes a trace the options of all replays, and let it print the comparison."""
+
+    @wraps(command)
+    def inner(
+        *args: Any, policies: str, kappas: tuple[float, ...], plot: Path | None, as_json: bool, **kwargs: Any
+    ) -> None:
+        from slurmcast.simulate.replay.compare import Setup
+
+        facts = {name: kwargs.pop(name) for name in ("gamma", "executor", "noise", "unknown", "seed")}
+        names = tuple(dict.fromkeys(name.strip() for name in policies.split(",")))
+        with _said():
+            setup = Setup(names, kappas or (0.0,), **facts)
+            _compare(lambda: command(*args, **kwargs), setup, plot, as_json)
+
+    decorators = (
+        click.option(
+            "--policies",
+            default=DEFAULT_POLICIES,
+            show_default=True,
+            help=f"Names with commas between them, of: {', '.join(POLICIES)}.",
+        ),
+        click.option(
+            "--kappa",
+            "kappas",
+            type=click.FloatRange(min=0),
+            multiple=True,
+            help="Weight of energy in 1/(GPU s kWh); several times: one run with each. Default: 0.",
+        ),
+        click.option("--gamma", type=click.FloatRange(min=0), default=0.0, help="Greedy's weight of a kWh, in s."),
+        click.option("--executor", default="skip", show_default=True, help="How offers become starts: skip or slurm."),
+        click.option(
+            "--noise",
+            type=click.FloatRange(0, 3),
+            help="Error of predictions: 0.3 is 30 %. Default: the predictions that were made, else 0.3.",
+        ),
+        click.option("--unknown", type=click.FloatRange(0, 1), default=0.0, help="Share of jobs with no prediction."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all that is drawn."),
+        click.option(
+            "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the runs: .png, .svg or .pdf."
+        ),
+        as_json,
+    )
+    result: Any = guarded(inner)
+    for decorator in reversed(decorators):
+        result = decorator(result)
+    return result  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _said() -> Iterator[None]:
+    """Let every expected fault come as one line."""
+    from slurmcast.simulate.engine import SimulationError
+    from slurmcast.simulate.plots import PlotError
+    from slurmcast.simulate.replay.trace import TraceError
+    from slurmcast.store.database import StoreError
+
+    try:
+        yield
+    except (TraceError, StoreError, SimulationError, PlotError, ValueError) as error:
+        raise Failure(str(error)) from None
+
+
+def _compare(made: Callable[[], Trace], setup: Any, plot: Path | None, as_json: bool) -> None:
+    from slurmcast.simulate import plots
+    from slurmcast.simulate.replay import show
+    from slurmcast.simulate.replay.compare import compare, report
+
+    if plot:
+        plots.check(plot)
+    trace = made()
+    runs, jobs = len(setup.runs()), len(trace.workload)
+    with click.progressbar(length=jobs * runs, label=f"{jobs} jobs, {runs} runs", file=sys.stderr) as bar:
+        results = compare(trace, setup, bar.update)
+    if plot:
+        plots.draw(plot, trace.workload, {run.label: run.schedule for run in results}, f"{jobs} recorded jobs")
+    emit(report(trace, setup, results), as_json, show.replayed)
+
+
 @click.group()
 def replay() -> None:
     """What recorded jobs would have waited and used under other policies."""
 
 
 @replay.command("swf", short_help="A log in the Standard Workload Format.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=_file)
 @gpus_option
 @load_option
 @click.option("--per-gpu", type=click.IntRange(min=1), default=1, show_default=True, help="Processors for one GPU.")
 @click.option("--recorded-on", default="", metavar="TYPE", help="GPU type that the times hold for; default: the first.")
-@click.option("--jobs", "count", type=click.IntRange(min=1), help="The first so many jobs only.")
-@options
+@click.option("--jobs", type=click.IntRange(min=1), help="The first so many lines only.")
+@compared
 def replay_swf(
-    options: Options,
-    file: Path,
-    gpus_text: str,
-    target: float | None,
-    per_gpu: int,
-    recorded_on: str,
-    count: int | None,
-) -> None:
+    file: Path, gpus_text: str, target: float | None, per_gpu: int, recorded_on: str, jobs: int | None
+) -> Trace:
     """FILE: a log of the Parallel Workloads Archive, plain or .gz. Processors stand for GPUs."""
-    log = _said(swf.read, file)
-    first = log if count is None else swf.Log(log.jobs[:count])
-    trace = _on(gpus_text, target, lambda chosen: swf.trace(first, chosen, per_gpu, recorded_on))
-    _run(trace, options)
+    from slurmcast.simulate.replay import swf
+
+    log = swf.Log(swf.read(file).jobs[:jobs])
+    return _on(gpus_text, target, lambda pools: swf.trace(log, pools, per_gpu, recorded_on))
 
 
 @replay.command("gavel", short_help="A trace of Gavel (OSDI '20).")
-@click.argument("file", metavar="TRACE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--throughputs",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    required=True,
-    help="Gavel's simulation_throughputs.json.",
-)
+@click.argument("file", metavar="TRACE", type=_file)
+@click.option("--throughputs", type=_file, required=True, help="Gavel's simulation_throughputs.json.")
 @gpus_option
 @load_option
-@options
-def replay_gavel(options: Options, file: Path, throughputs: Path, gpus_text: str, target: float | None) -> None:
+@click.option("--limits-seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of users' time limits.")
+@compared
+def replay_gavel(file: Path, throughputs: Path, gpus_text: str, target: float | None, limits_seed: int) -> Trace:
     """TRACE: jobs with arrivals like those of Philly, and measured speeds on k80, p100 and v100."""
-    lines, table = _said(gavel.read, file), _said(gavel.speeds, throughputs)
-    _run(_on(gpus_text, target, lambda chosen: gavel.trace(lines, table, chosen, options.seed)), options)
+    from slurmcast.simulate.replay import gavel
+
+    lines, table = gavel.read(file), gavel.speeds(throughputs)
+    return _on(gpus_text, target, lambda pools: gavel.trace(lines, table, pools, limits_seed))
 
 
-def _said(function: Callable[..., Any], *args: Any) -> Any:
-    try:
-        return function(*args)
-    except TraceError as error:
-        raise Failure(str(error)) from None
+@replay.command("history", short_help="What this cluster did.")
+@click.option("--sacct", type=_file, help="What sacct printed (see below); default: slurmcast's store.")
+@click.option("--since", type=click.DateTime(), help=f"Jobs submitted from then on; of the store: {DAYS} days ago.")
+@click.option("--until", type=click.DateTime(), help="Jobs submitted before.")
+@click.option(
+    "--gpus",
+    "gpus_text",
+    metavar="PARTITION=N,...",
+    help="GPUs of each partition, the most powerful first; default: the most that were ever in use at once.",
+)
+@click.option("--fill-energy", is_flag=True, help="Where energy wasn't measured, take the GPU type's mean power.")
+@compared
+@click.pass_obj
+def replay_history(
+    config: Config,
+    sacct: Path | None,
+    since: datetime | None,
+    until: datetime | None,
+    gpus_text: str | None,
+    fill_energy: bool,
+) -> Trace:
+    """What would another policy, or another kappa, have done to the last month?
+
+    From slurmcast's store, as the daemon's user (runuser -u slurmcast -- slurmcast simulate replay history), or from a
+    file that this made:
+
+    \b
+    sacct -aXP -S now-30days -o \\
+      JobID,User,Partition,Submit,Eligible,Start,Elapsed,Timelimit,AllocTRES
+    """
+    from slurmcast.simulate.replay import history
+    from slurmcast.simulate.replay import sacct as printed
+    from slurmcast.simulate.replay.trace import pools
+
+    if since is None and sacct is None:
+        since = datetime.fromtimestamp(time.time() - DAYS * 86400)
+    zone = printed.ZONE if sacct else None
+    first = since.replace(tzinfo=zone).timestamp() if since else 0.0
+    last = until.replace(tzinfo=zone).timestamp() if until else math.inf
+    past = printed.read(sacct) if sacct else history.from_store(config, first, last)
+    chosen = [run for run in past if first <= run.submit_s < last]
+    counts = pools(gpus_text).counts if gpus_text else None
+    return history.trace(chosen, history.site(chosen, config, counts), fill_energy)
 
 
 def _on(gpus_text: str, target: float | None, made: Callable[[Pools], Trace]) -> Trace:
     """The trace on the cluster of ``--gpus``, which ``--load`` makes larger or smaller."""
-    chosen = _said(pools, gpus_text)
+    from slurmcast.simulate.replay.trace import pools, sized
+
+    chosen = pools(gpus_text)
     if target is not None:
         boundless = replace(chosen, counts=dict.fromkeys(chosen.counts, EVERYTHING))
-        chosen = _said(sized, chosen, _said(made, boundless).workload, target)
-    trace: Trace = _said(made, chosen)
-    return trace
-
-
-def _run(trace: Trace, options: Options) -> None:
-    try:
-        asked = wanted(options.policies, options.kappas)
-    except ValueError as error:
-        raise Failure(f"--policies: {error}") from None
-    recorded = trace.predicted and options.noise is None
-    noise = NOISE if options.noise is None else options.noise / 100
-    workload, cluster = trace.workload, trace.cluster
-    if not recorded:
-        workload = with_noise(workload, noise, options.unknown / 100, options.seed)
-    executor, label = EXECUTORS[options.executor], f"{len(workload)} jobs, {len(asked)} runs"
-    with click.progressbar(length=len(workload) * len(asked), label=label, file=sys.stderr) as bar:
-        try:
-            found = list(compare(workload, cluster, asked, executor, options.gamma, bar.update))
-        except SimulationError as error:
-            raise Failure(str(error)) from None
-    answer = {
-        "jobs": len(workload),
-        "gpus": dict(zip(cluster.types, cluster.gpus.astype(int).tolist(), strict=True)),
-        "load": load(workload, cluster.gpus),
-        "predictions": "as they were made" if recorded else {"noise": noise, "unknown": options.unknown / 100},
-        "executor": options.executor,
-        "seed": options.seed,
-        "notes": list(trace.notes),
-        "results": [{"policy": run.policy, "kappa": run.kappa, **asdict(run.metrics)} for run in found],
-    }
-    emit(answer, options.as_json, show.replayed)
+        chosen = sized(chosen, made(boundless).workload, target)
+    return made(chosen)

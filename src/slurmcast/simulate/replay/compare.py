@@ -1,55 +1,108 @@
-"""One piece of work under several policies."""
+"""One piece of recorded work under several policies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from slurmcast.policy import registry
 from slurmcast.policy.base import Moment, Offers
 from slurmcast.simulate import engine
+from slurmcast.simulate.executors import EXECUTORS
 from slurmcast.simulate.metrics import Metrics, measure
-from slurmcast.simulate.workload import Cluster, Schedule, Workload
+from slurmcast.simulate.noise import with_noise
+from slurmcast.simulate.replay.trace import Trace, load
+from slurmcast.simulate.workload import Schedule, Workload
 
-Progress = Callable[[int], None]
+NOISE = 0.3
+"""Error of the predictions where none were recorded and nobody says."""
+RECORDED = "recorded"
+"""What really happened, among the policies."""
+
+Progress = Callable[[int], object]
 """Told how many more jobs have started."""
 
 
 @dataclass(frozen=True)
-class Run:
+class Setup:
+    """What is tried. Raises ValueError for a policy or an executor that isn't there."""
+
+    policies: tuple[str, ...]
+    kappas: tuple[float, ...] = (0.0,)
+    """In 1/(GPU s kWh); policies that weigh by kappa run once with each."""
+    gamma: float = 0.0
+    """Greedy's weight of a kWh, in s."""
+    executor: str = "skip"
+    noise: float | None = None
+    """Error of predicted times (``simulate/noise.py``); None: the predictions that were made, else :data:`NOISE`."""
+    unknown: float = 0.0
+    """Share of jobs of which nothing is predicted."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.executor not in EXECUTORS:
+            raise ValueError(f"there is no executor {self.executor!r}; there are: {', '.join(EXECUTORS)}")
+        self.runs()
+
+    def runs(self) -> list[tuple[str, float | None]]:
+        """Every policy with every kappa; None where it has no such weight."""
+        kappas = {name: self.kappas if registry.known(name).knob == "kappa" else (None,) for name in self.policies}
+        return [(name, kappa) for name in self.policies for kappa in kappas[name]]
+
+    def predictions(self, trace: Trace) -> tuple[Workload, str]:
+        """The work with the predictions that policies see, and where those are from, for people."""
+        if trace.predicted and self.noise is None and not self.unknown:
+            return trace.workload, "as they were made"
+        noise = NOISE if self.noise is None else self.noise
+        said = f"the truth with {noise:.0%} error, none for {self.unknown:.0%} of the jobs"
+        return with_noise(trace.workload, noise, self.unknown, self.seed), said
+
+
+@dataclass(frozen=True)
+class Result:
     """What became of the work under one policy."""
 
     policy: str
     kappa: float | None
-    """None where the policy has no such weight."""
     metrics: Metrics
     schedule: Schedule
 
-
-def wanted(policies: Sequence[str], kappas: Sequence[float]) -> list[tuple[str, float | None]]:
-    """Every policy once, those that weigh by kappa once for each. Raises ValueError for an unknown name."""
-    return [
-        (name, kappa) for name in policies for kappa in (kappas if registry.known(name).knob == "kappa" else (None,))
-    ]
+    @property
+    def label(self) -> str:
+        """Policy and kappa, for a plot."""
+        return self.policy if self.kappa is None else f"{self.policy}, kappa {self.kappa:.3g}"
 
 
-def compare(
-    workload: Workload,
-    cluster: Cluster,
-    runs: Sequence[tuple[str, float | None]],
-    executor: engine.Executor,
-    gamma: float = 0.0,
-    progress: Progress = lambda _: None,
-) -> Iterator[Run]:
-    """Each of ``runs`` (policy, kappa) in turn; every schedule is verified. Raises
+def compare(trace: Trace, setup: Setup, progress: Progress = lambda _: None) -> list[Result]:
+    """What really happened, where that is known, and every run of ``setup``; each schedule is verified. Raises
     :class:`slurmcast.simulate.engine.SimulationError`."""
+    (workload, _), cluster = setup.predictions(trace), trace.cluster
+    found = []
+    if trace.schedule is not None:
+        found.append(Result(RECORDED, None, measure(workload, cluster, trace.schedule), trace.schedule))
 
     def counted(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
-        starts = executor(moment, offers)
+        starts = EXECUTORS[setup.executor](moment, offers)
         progress(len(starts))
         return starts
 
-    for name, kappa in runs:
-        schedule = engine.run(workload, cluster, registry.named(name, kappa or 0.0, gamma), counted)
+    for name, kappa in setup.runs():
+        schedule = engine.run(workload, cluster, registry.named(name, kappa or 0.0, setup.gamma), counted)
         engine.verify(workload, cluster, schedule)
-        yield Run(name, kappa, measure(workload, cluster, schedule), schedule)
+        found.append(Result(name, kappa, measure(workload, cluster, schedule), schedule))
+    return found
+
+
+def report(trace: Trace, setup: Setup, results: list[Result]) -> dict[str, Any]:
+    """All that is said of a comparison, ready for JSON."""
+    cluster = trace.cluster
+    return {
+        "jobs": len(trace.workload),
+        "gpus": dict(zip(cluster.types, cluster.gpus.astype(int).tolist(), strict=True)),
+        "load": load(trace.workload, cluster.gpus),
+        "predictions": setup.predictions(trace)[1],
+        "setup": asdict(setup),
+        "notes": list(trace.notes),
+        "results": [{"policy": run.policy, "kappa": run.kappa, **asdict(run.metrics)} for run in results],
+    }

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from slurmcast.policy.base import Floats
-from slurmcast.simulate.replay.trace import J_PER_KWH, Pools, Trace, TraceError, said, submitted
+from slurmcast.policy.base import J_PER_KWH, Floats
+from slurmcast.simulate.replay.trace import Pools, Trace, TraceError, said, submitted
 
 Speeds = Mapping[str, Mapping[tuple[str, int], float]]
 """Steps per second by GPU type, then by job type and number of GPUs; 0: it doesn't run there (too little memory)."""

@@ -34,12 +34,8 @@ def replayed(answer: Mapping[str, Any]) -> None:
     console.print(table)
     console.print()
     gpus = ", ".join(f"{count} {name}" for name, count in answer["gpus"].items())
-    console.print(f"{gpus}; load {answer['load']:.2f}; {answer['executor']} executor")
-    made = answer["predictions"]
-    if isinstance(made, str):
-        console.print(f"predictions: {made}")
-    else:
-        console.print(f"predictions: {made['noise']:.0%} error, nothing known of {made['unknown']:.0%} of the jobs")
+    console.print(f"{gpus}; load {answer['load']:.2f}; executor {answer['setup']['executor']}")
+    console.print(f"predictions: {answer['predictions']}")
     for note in answer["notes"]:
         console.print(note)
     if missing := max((row["energy_unknown"] for row in answer["results"]), default=0):

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from slurmcast.policy.base import Floats
-from slurmcast.simulate.replay.trace import J_PER_KWH, Pools, Trace, TraceError, said, submitted
+from slurmcast.policy.base import J_PER_KWH, Floats
+from slurmcast.simulate.replay.trace import Pools, Trace, TraceError, said, submitted
 
 FIELDS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory",

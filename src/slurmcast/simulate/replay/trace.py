@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from slurmcast.policy.base import Floats, Mask
 from slurmcast.probe import gpus
-from slurmcast.simulate.workload import Cluster, Workload
+from slurmcast.simulate.workload import Cluster, Schedule, Workload
 
 IDLE_SHARE = 0.13
 """Power of a GPU that does nothing, as a share of its power limit, where nobody gave it. Ours: cards that we know of
 read 25 to 55 W. It counts in energies with idle GPUs alone."""
-J_PER_KWH = 3.6e6
 
 
 class TraceError(Exception):
@@ -34,6 +33,8 @@ class Trace:
     """How it was made, for people: what was left out, where times and energies are from."""
     predicted: bool = False
     """Whether the predictions are those that were really made."""
+    schedule: Schedule | None = None
+    """What really happened, where that is known."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,10 @@ class Pools:
     counts: Mapping[str, int]
     gpu_types: Mapping[str, str]
     """The GPU type of each pool; a pool of a history is a partition, others are named after their type."""
-    idle_power_w: Mapping[str, float]
-    """What is known of some."""
+    idle_power_w: Mapping[str, float] = field(default_factory=dict)
+    """Of one GPU, where somebody says."""
+    busy_power_w: Mapping[str, float] = field(default_factory=dict)
+    """The same while it works."""
 
     def cluster(self) -> Cluster:
         """As the simulator needs it."""
@@ -53,14 +56,19 @@ class Pools:
         return Cluster(names, np.array(list(self.counts.values()), np.float64), np.array(idle, np.float64))
 
     def power_w(self) -> Floats:
-        """Mean power of one busy GPU of each, (m,), by the published figures; NaN where there are none."""
-        found = [gpus.find(self.gpu_types[name]) for name in self.counts]
-        return np.array([math.nan if gpu is None else gpu.power_w for gpu in found])
+        """Mean power of one busy GPU of each, (m,), else by the published figures; NaN where there are none."""
+        return np.array([self.busy_power_w.get(name, power_w(self.gpu_types[name])) for name in self.counts])
 
     def longer(self, than: str) -> Floats:
         """How many times as long a job runs on each as on GPU type ``than``, (m,), by the published figures."""
         ratios = gpus.longer(than, self.gpu_types)
         return np.array([math.exp(ratios[name].log) for name in self.counts])
+
+
+def power_w(gpu_type: str) -> float:
+    """Mean power of a busy GPU by the published figures, NaN where there are none."""
+    gpu = gpus.find(gpu_type)
+    return math.nan if gpu is None else gpu.power_w
 
 
 def idle_power_w(gpu_type: str) -> float:
@@ -77,7 +85,7 @@ def pools(text: str) -> Pools:
         if not name or not number.isdecimal() or int(number) < 1 or name in counts:
             raise TraceError(f"--gpus {text}: {part.strip()!r} must be TYPE=N, each type once, the most powerful first")
         counts[name] = int(number)
-    return Pools(counts, {name: name for name in counts}, {})
+    return Pools(counts, {name: name for name in counts})
 
 
 def load(workload: Workload, gpus_of_type: Floats) -> float:
@@ -112,11 +120,11 @@ def submitted(
     limit_s: Floats,
     user: Sequence[str] = (),
 ) -> Workload:
-    """A workload in the order of submission, from time 0 on, whose predictions are the truth."""
+    """A workload of one job at least in the order of submission, from time 0 on, whose predictions are the truth."""
     order = np.argsort(submit_s, kind="stable")
     time_s, energy_kwh = time_s[order], energy_kwh[order]
     return Workload(
-        submit_s=(submit_s - submit_s.min(initial=np.inf))[order],
+        submit_s=(submit_s - submit_s.min())[order],
         gpus=a[order],
         may=may[order],
         time_s=time_s,
