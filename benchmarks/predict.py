@@ -88,10 +88,14 @@ def noise() -> tuple[list[dict[str, Any]], dict[str, str]]:
     found, skipped = [], {}
     for data, read in REPEATS.items():
         try:
-            found += [{"data": data} | of_runs for of_runs in read()]
+            found += [{"data": data} | _rounded(of_runs) for of_runs in read()]
         except DataMissing as error:
             skipped[f"repeats of {data}"] = str(error)
     return found, skipped
+
+
+def _rounded(figures_of_runs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in figures_of_runs.items()}
 
 
 def main(arguments: Sequence[str]) -> dict[str, Any]:

@@ -77,11 +77,15 @@ def intervals(truth: Array, low: Array, high: Array) -> dict[str, float | None]:
 
 
 def choices(runs: Sequence[Run], truth: Array, pairs: Indexes, both: Array) -> dict[str, Any]:
-    """Over ``pairs`` (m, 2) of runs with the guesses ``both`` (m, 2): how often the better GPU type was named."""
+    """:func:`better` over ``pairs`` (m, 2) of runs with the guesses ``both`` (m, 2)."""
+    index = pairs.ravel()
     works = np.repeat(np.arange(len(pairs)), 2).tolist()
-    runs_of = pairs.ravel()
-    types = [runs[index].gpu_type for index in runs_of]
-    every = list(ratios(works, types, truth[runs_of], both.ravel(), MARGIN).values())
+    return better(works, [runs[i].gpu_type for i in index], truth[index], both.ravel())
+
+
+def better(works: Sequence[Hashable], types: Sequence[str], truth: Array, guess: Array) -> dict[str, Any]:
+    """Over all pairs of GPU types on which a work ran: how often the better was named. Arguments (n,)."""
+    every = list(ratios(works, types, truth, guess, MARGIN).values())
     if not every:
         return {"pairs": 0, "best_partition": None, "always_one": None}
     count = sum(len(values) for values in every)

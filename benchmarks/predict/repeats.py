@@ -15,7 +15,7 @@ import numpy as np
 from corpus import table
 
 from predict.data import DATA, DataMissing
-from predict.figures import errors, within
+from predict.figures import better, errors, within
 from predict.models import Array
 
 GAISSA = DATA / "gaissa" / "dl-training-energy-consumption.parquet"
@@ -24,16 +24,23 @@ TIME, ENERGY, EPOCHS = "training duration (h)", "energy (MJ)", "trained epochs"
 
 
 def corpus() -> Iterator[dict[str, Any]]:
-    """Our corpus: the first two runs of each work, and of each accepted work the two that agree best."""
+    """Our corpus: the first two runs of each work, and how often one run on each partition names the one that is better
+    in the other run; and of each accepted work the two runs that agree best."""
     rows = table.rows()
     agreed = [row for row in rows if row.accepted]
-    firsts, closest = [row.times_s[:2] for row in rows], [table.closest(row.times_s) for row in agreed]
-    for name, chosen, times in (("first_two", rows, firsts), ("that_agree", agreed, closest)):
-        if chosen:
-            groups = [(row.program, row.partition) for row in chosen for _ in range(2)]
-            truth, guess = _each_other(times)
-            ranks = {"spearman_within": within(groups, truth, guess)}
-            yield {"runs": name, "target": "time", "works": len(chosen)} | errors(truth, guess) | ranks
+    if rows:
+        truth, guess = _each_other([row.times_s[:2] for row in rows])
+        works = [(row.program, row.setting, turn) for row in rows for turn in range(2)]
+        types = [row.partition for row in rows for _ in range(2)]
+        yield _figures("first_two", rows, truth, guess) | better(works, types, truth, guess)
+    if agreed:
+        yield _figures("that_agree", agreed, *_each_other([table.closest(row.times_s) for row in agreed]))
+
+
+def _figures(runs: str, rows: Sequence[table.Row], truth: Array, guess: Array) -> dict[str, Any]:
+    """``truth`` and ``guess`` hold each row's two runs, each way round."""
+    ranks = within([(row.program, row.partition) for row in rows for _ in range(2)], truth, guess)
+    return {"runs": runs, "target": "time", "works": len(rows)} | errors(truth, guess) | {"spearman_within": ranks}
 
 
 def gaissa() -> Iterator[dict[str, Any]]:

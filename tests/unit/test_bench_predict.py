@@ -173,6 +173,7 @@ def test_noise_of_the_corpus() -> None:
     assert first["works"] >= agreeing["works"] > 100
     assert 0 < agreeing["median_ape"] < first["median_ape"] < 0.1
     assert 0.9 < first["spearman"] < 1
+    assert first["always_one"] < first["best_partition"] < 1
 
 
 def test_noise_of_trainings_that_stop_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
