@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 from slurmcast.cli import main
 from slurmcast.probe import gpus
 from slurmcast.simulate.replay import gavel, swf
-from slurmcast.simulate.replay.trace import Pools, TraceError, load, pools, sized
+from slurmcast.simulate.replay.trace import Pools, TraceError, even_kappa, load, pools, sized
 
 HEADER = "; Version: 2.2\n; MaxProcs: 64\n\n"
 
@@ -220,3 +221,13 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, options: list[str], mess
     trace, table = gavel_files(tmp_path, gavel_line())
     done = CliRunner().invoke(main, ["simulate", "replay", "gavel", str(trace), "--throughputs", str(table), *options])
     assert done.exit_code == 1 and message in done.output and "Traceback" not in done.output
+
+
+def test_time_and_energy_count_alike_with_the_even_kappa(tmp_path: Path) -> None:
+    trace, table = gavel_files(tmp_path, *(gavel_line(steps=4 * number, arrival=number) for number in (100, 200, 300)))
+    jobs = gavel.trace(gavel.read(trace), gavel.speeds(table), pools("v100=4"), seed=1).workload
+    kappa = even_kappa(jobs)
+    values = 1 / (jobs.gpus * jobs.time_s) - kappa * jobs.energy_kwh
+    assert values[1, 0] == pytest.approx(0, abs=1e-12)
+    assert values[0, 0] > 0 > values[2, 0]
+    assert np.isnan(even_kappa(replace(jobs, energy_kwh=np.full((3, 1), np.nan))))

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -22,13 +21,11 @@ from slurmcast.policy.registry import POLICIES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from slurmcast.simulate.replay.trace import Pools, Trace
+    from slurmcast.simulate.replay.trace import Trace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_POLICIES = "simple,easy,value,patient"
-EVERYTHING = 1 << 40
-"""GPUs of a cluster on which no job is too large."""
 DAYS = 30
 """A history goes back that far."""
 
@@ -145,9 +142,10 @@ def replay_swf(
 ) -> Trace:
     """FILE: a log of the Parallel Workloads Archive, plain or .gz. Processors stand for GPUs."""
     from slurmcast.simulate.replay import swf
+    from slurmcast.simulate.replay.trace import on, pools
 
     log = swf.Log(swf.read(file).jobs[:jobs])
-    return _on(gpus_text, target, lambda pools: swf.trace(log, pools, per_gpu, recorded_on))
+    return on(pools(gpus_text), target, lambda chosen: swf.trace(log, chosen, per_gpu, recorded_on))
 
 
 @replay.command("gavel", short_help="A trace of Gavel (OSDI '20).")
@@ -160,9 +158,10 @@ def replay_swf(
 def replay_gavel(file: Path, throughputs: Path, gpus_text: str, target: float | None, limits_seed: int) -> Trace:
     """TRACE: jobs with arrivals like those of Philly, and measured speeds on k80, p100 and v100."""
     from slurmcast.simulate.replay import gavel
+    from slurmcast.simulate.replay.trace import on, pools
 
     lines, table = gavel.read(file), gavel.speeds(throughputs)
-    return _on(gpus_text, target, lambda pools: gavel.trace(lines, table, pools, limits_seed))
+    return on(pools(gpus_text), target, lambda chosen: gavel.trace(lines, table, chosen, limits_seed))
 
 
 @replay.command("history", short_help="What this cluster did.")
@@ -208,14 +207,3 @@ def replay_history(
     chosen = [run for run in past if first <= run.submit_s < last]
     counts = pools(gpus_text).counts if gpus_text else None
     return history.trace(chosen, history.site(chosen, config, counts), fill_energy)
-
-
-def _on(gpus_text: str, target: float | None, made: Callable[[Pools], Trace]) -> Trace:
-    """The trace on the cluster of ``--gpus``, which ``--load`` makes larger or smaller."""
-    from slurmcast.simulate.replay.trace import pools, sized
-
-    chosen = pools(gpus_text)
-    if target is not None:
-        boundless = replace(chosen, counts=dict.fromkeys(chosen.counts, EVERYTHING))
-        chosen = sized(chosen, made(boundless).workload, target)
-    return made(chosen)

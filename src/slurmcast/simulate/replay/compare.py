@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from slurmcast.simulate import engine
 from slurmcast.simulate.executors import EXECUTORS
 from slurmcast.simulate.metrics import Metrics, measure
 from slurmcast.simulate.noise import with_noise
-from slurmcast.simulate.replay.trace import Trace, load
+from slurmcast.simulate.replay.trace import Trace, even_kappa, load
 from slurmcast.simulate.workload import Schedule, Workload
 
 NOISE = 0.3
@@ -101,6 +102,7 @@ def report(trace: Trace, setup: Setup, results: list[Result]) -> dict[str, Any]:
         "jobs": len(trace.workload),
         "gpus": dict(zip(cluster.types, cluster.gpus.astype(int).tolist(), strict=True)),
         "load": load(trace.workload, cluster.gpus),
+        "even_kappa": None if math.isnan(even := even_kappa(trace.workload)) else even,
         "predictions": setup.predictions(trace)[1],
         "setup": asdict(setup),
         "notes": list(trace.notes),

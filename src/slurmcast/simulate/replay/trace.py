@@ -4,7 +4,7 @@ was recorded, and what has to be said of the result."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,6 +16,9 @@ from slurmcast.simulate.workload import Cluster, Schedule, Workload
 IDLE_SHARE = 0.13
 """Power of a GPU that does nothing, as a share of its power limit, where nobody gave it. Ours: cards that we know of
 read 25 to 55 W. It counts in energies with idle GPUs alone."""
+
+EVERYTHING = 1 << 40
+"""GPUs of a pool for which no job is too large."""
 
 
 class TraceError(Exception):
@@ -99,6 +102,15 @@ def load(workload: Workload, gpus_of_type: Floats) -> float:
     return float((1 / rate).sum()) / span_s if span_s else math.inf
 
 
+def even_kappa(workload: Workload) -> float:
+    """The kappa, in 1/(GPU s kWh), with which time and energy of the median job count alike on the type where that is
+    least: min_j 1 / (a_ij t_ij e_ij). Around it, kappa makes a difference. NaN where no energy is known."""
+    with np.errstate(divide="ignore"):
+        each = np.where(workload.may, 1 / (workload.gpus * workload.time_s * workload.energy_kwh), np.nan)
+    known = each[~np.isnan(each).all(axis=1)]
+    return float(np.median(np.nanmin(known, axis=1))) if len(known) else math.nan
+
+
 def sized(found: Pools, workload: Workload, target: float) -> Pools:
     """The same pools, larger or smaller by one factor, for a :func:`load` of ``target``; each as large as the widest
     job that may run there needs, and at least one GPU."""
@@ -109,6 +121,14 @@ def sized(found: Pools, workload: Workload, target: float) -> Pools:
     widest = np.where(workload.may, workload.gpus, 1.0).max(axis=0)
     chosen = np.maximum(np.round(counts * factor), widest).astype(int)
     return replace(found, counts=dict(zip(found.counts, chosen.tolist(), strict=True)))
+
+
+def on(found: Pools, target: float | None, made: Callable[[Pools], Trace]) -> Trace:
+    """The trace that ``made`` makes of pools, on these, or on larger or smaller ones for a load of ``target``."""
+    if target is None:
+        return made(found)
+    boundless = replace(found, counts=dict.fromkeys(found.counts, EVERYTHING))
+    return made(sized(found, made(boundless).workload, target))
 
 
 def submitted(
