@@ -10,6 +10,7 @@ from slurmcast.policy.base import Floats, Policy
 from slurmcast.policy.conservative import Conservative
 from slurmcast.policy.easy import Easy
 from slurmcast.policy.greedy import Greedy
+from slurmcast.policy.lookahead import LONGEST_WAIT_S, PATIENCE, LookAhead
 from slurmcast.policy.patient import Patient
 from slurmcast.policy.simple import simple
 from slurmcast.policy.value import ValueRule
@@ -23,6 +24,10 @@ class Weights:
     """Energy against time, in 1/(GPU s kWh): one for all, or an array that broadcasts to the pairs (n, m)."""
     gamma: float = 0.0
     """What a kWh is worth, in s (Greedy)."""
+    patience: float = PATIENCE
+    """Seconds of waiting for each second of running that the better type saves (LookAhead)."""
+    longest_wait_s: float = LONGEST_WAIT_S
+    """From when on a job may no longer be passed over (LookAhead)."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,11 @@ POLICIES: dict[str, Known] = {
     "easy_predicted": Known(lambda _: Easy("high"), "EASY by the predicted 0.9 quantile of the running time"),
     "conservative": Known(lambda _: Conservative(), "conservative backfilling by the users' time limits"),
     "patient": Known(lambda w: Patient(w.kappa), "value, but no job where its value is negative", "kappa"),
+    "lookahead": Known(
+        lambda w: LookAhead(w.kappa, w.patience, w.longest_wait_s),
+        "value, but a job waits for a better type that comes free soon, and none is passed over for ever",
+        "kappa",
+    ),
 }
 
 
@@ -53,6 +63,12 @@ def known(name: str) -> Known:
     return POLICIES[name]
 
 
-def named(name: str, kappa: float | Floats = 0.0, gamma: float = 0.0) -> Policy:
+def named(
+    name: str,
+    kappa: float | Floats = 0.0,
+    gamma: float = 0.0,
+    patience: float = PATIENCE,
+    longest_wait_s: float = LONGEST_WAIT_S,
+) -> Policy:
     """The policy of that name with its weights. Raises ValueError with the names that there are."""
-    return known(name).build(Weights(kappa, gamma))
+    return known(name).build(Weights(kappa, gamma, patience, longest_wait_s))
