@@ -14,6 +14,7 @@ from slurmcast import __version__, config, show
 from slurmcast.client import ENVIRONMENT, Client
 from slurmcast.console import Failure, as_json, emit, guarded
 from slurmcast.simulate.cli import simulate
+from slurmcast.simulate.commands_tune import tune
 
 
 class JobId(click.IntRange):
@@ -40,6 +41,7 @@ def main(context: click.Context, config_path: Path | None) -> None:
 
 
 main.add_command(simulate)
+main.add_command(tune)
 
 
 @main.command(

@@ -222,6 +222,10 @@ class AgentConfig:
     policy: Literal["value", "patient"] = "value"
     """``value``: Algorithm 2 of the paper; ``patient``: the same, but no job is put where its value is negative."""
     kappa: float = 1e-4
+    power_cap_w: float | None = None
+    """Sum of predicted mean power of running and started jobs in W; nothing is placed that would bring it above."""
+    price_file: Path | None = None
+    """CSV table of what a kWh costs, or emits, over time: energy counts by it."""
     priority_mode: Literal["site_factor", "pin"] = "site_factor"
     band: int = 10000
     max_updates: int = 200
@@ -307,6 +311,9 @@ def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
     for key, kappa in weights:
         if not 0 <= kappa < math.inf:
             raise ConfigError(f"{origin}: {key} = {kappa}: must not be negative, nor infinite")
+    cap_w = config.agent.power_cap_w
+    if cap_w is not None and not 0 < cap_w < math.inf:
+        raise ConfigError(f"{origin}: agent.power_cap_w = {cap_w}: must be positive, and finite")
     if "time" not in config.probe.targets:
         raise ConfigError(f"{origin}: probe.targets = {list(config.probe.targets)}: must name 'time'")
     for what, names in (

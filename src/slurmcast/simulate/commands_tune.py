@@ -1,0 +1,112 @@
+"""``slurmcast tune``. Thin; what loads numpy waits until it is needed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from slurmcast.client import Client, ClientError
+from slurmcast.config import Config
+from slurmcast.console import Failure, as_json, emit, guarded
+
+
+@click.command(short_help="Which kappa, by what it would have done to this site's jobs.")
+@click.option(
+    "--objective",
+    default="wait",
+    show_default=True,
+    metavar="wait|run|energy|A,B,C",
+    help="What is to be small; A,B,C: weights of running, waiting and energy (the paper's alpha, beta, gamma).",
+)
+@click.option("--history/--synthetic", default=True, help="This site's finished jobs (default), or made-up ones.")
+@click.option(
+    "--days", type=click.IntRange(min=1), default=90, show_default=True, help="How far the history goes back."
+)
+@click.option(
+    "--gpus", "gpus_text", metavar="PARTITION=N,...", help="GPUs; default: the most that were in use at once."
+)
+@click.option("--samples", type=click.IntRange(min=1), default=40, show_default=True, help="Of made-up work.")
+@click.option("--policy", help="value, patient, ...; default: agent.policy of the configuration.")
+@click.option("--executor", default="slurm", show_default=True, help="How offers become starts: slurm or skip (paper).")
+@click.option(
+    "--noise", type=click.FloatRange(0, 3), help="Error of predictions: 0.3 is 30 %. Default: as they were, else 0.3."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all that is drawn.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the trade-off: .png, .svg or .pdf.")
+@click.option("--apply", "applies", is_flag=True, help="Set the kappa that is recommended, if that is sure.")
+@as_json
+@click.pass_obj
+@guarded
+def tune(
+    cfg: Config,
+    objective: str,
+    history: bool,
+    days: int,
+    gpus_text: str | None,
+    samples: int,
+    policy: str | None,
+    executor: str,
+    noise: float | None,
+    seed: int,
+    plot: Path | None,
+    applies: bool,
+    as_json: bool,
+) -> None:
+    """Try many kappas on the jobs of the last months, show what each costs in waiting and energy, and recommend one.
+
+    Nothing is changed without --apply. The history is the store's: runuser -u slurmcast -- slurmcast tune
+    """
+    from slurmcast.simulate import plots, tuning, tuning_show
+    from slurmcast.simulate.engine import SimulationError
+    from slurmcast.simulate.executors import EXECUTORS
+    from slurmcast.simulate.replay.trace import TraceError
+    from slurmcast.simulate.tuning_work import made_up, of_store
+    from slurmcast.store.database import StoreError
+
+    client = Client(cfg)
+    try:
+        if plot:
+            plots.check(plot)
+        if executor not in EXECUTORS:
+            raise ValueError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
+        present, notes = _present(client, cfg)
+        setup = tuning.Setup(_policy(policy or cfg.agent.policy), tuning.objective(objective), present, executor, seed)
+        if history:
+            work = of_store(cfg, time.time() - days * 86400, gpus_text, noise, seed)
+        else:
+            work = made_up(cfg, samples, noise, seed)
+        answer = tuning.report(work.samples, setup, work.kind)
+        answer |= {"source": "history" if history else "synthetic", "notes": [*notes, *work.notes]}
+        if plot:
+            tuning_show.draw(plot, answer)
+    except (ValueError, TraceError, StoreError, SimulationError, tuning.TuningError, plots.PlotError) as error:
+        raise Failure(str(error)) from None
+    if applies and answer["sure"]:
+        answer["applied"] = client.request("PUT", "/v1/kappa", {"kappa": answer["recommended"]["kappa"]})
+    emit(answer, as_json, tuning_show.tuned)
+    if applies and not answer["sure"]:
+        raise Failure(f"not set: {answer['reason']}")
+
+
+def _policy(name: str) -> str:
+    """``name``, of a policy that weighs by kappa. Raises ValueError."""
+    from slurmcast.policy.registry import POLICIES, known
+
+    if known(name).knob != "kappa":
+        weighing = ", ".join(name for name, policy in POLICIES.items() if policy.knob == "kappa")
+        raise ValueError(f"policy {name} has no kappa to tune; these have: {weighing}")
+    return name
+
+
+def _present(client: Client, cfg: Config) -> tuple[float, list[str]]:
+    """Kappa as it is set, and what is to be said of it."""
+    try:
+        answer: dict[str, Any] = client.request("GET", "/v1/kappa")
+    except ClientError:
+        return cfg.agent.kappa, ["slurmcastd doesn't answer: the present kappa is taken from the configuration."]
+    others = [setting["partition"] or setting["qos"] for setting in answer["others"]]
+    note = f"One kappa is tried for all jobs; those set for {', '.join(others)} are left out."
+    return float(answer["kappa"]), [note] if others else []
