@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from slurmcast.policy.registry import POLICIES, known
+from slurmcast.policy.lookahead import DAY_S
+from slurmcast.policy.registry import POLICIES, Weights, known
 from slurmcast.simulate.calibrations import DEFAULT, calibration
 from slurmcast.simulate.parallel import each
 from slurmcast.simulate.replay import gavel
@@ -32,8 +33,11 @@ DATA = Path(os.environ.get("SLURMCAST_DATA", Path(__file__).parents[2] / "shared
 TRACES = ("0e4a51", "ed69ec", "11cb48", "6c71a0")
 LOAD, GPUS = 0.9, "v100=1,p100=1,k80=1"
 WEIGHTS = (0.0, 0.1, 1.0)
+LONGEST_WAITS_D = (7.0, 60.0)
+"""Of the look-ahead rule: its default, and one for queues that are weeks old."""
 REPLAY_NOISE = (0.0, 0.3)
-NOISE, UNKNOWN, SEEDS = (0.0, 0.1, 0.3, 0.6), (0.0, 0.1, 0.3), 5
+NOISE, UNKNOWN, SEEDS = (0.0, 0.1, 0.3, 0.6), (0.0, 0.1, 0.3), (5, 40)
+"""How often errors are drawn on a trace, and how many samples there are of made-up work."""
 MADE_UP = "made-up"
 """Work like the paper's."""
 TRIED_ON = ("0e4a51", MADE_UP)
@@ -48,48 +52,56 @@ class Task:
     policy: str
     weight: float
     noise: float
+    longest_wait_d: float | None = None
+    """Of the look-ahead rule."""
     unknown: float = 0.0
     seed: int = 0
 
 
 @cache
-def work(name: str) -> Trace:
-    """A trace on its cluster. Raises :class:`slurmcast.simulate.replay.trace.TraceError`."""
+def work(name: str, seed: int = 0) -> Trace:
+    """A trace on its cluster, the same for every seed, or made-up work. Raises
+    :class:`slurmcast.simulate.replay.trace.TraceError`."""
     if name == MADE_UP:
-        return Trace(*draw(calibration(DEFAULT), 0))
+        return Trace(*draw(calibration(DEFAULT), seed))
+    if seed:
+        return work(name)
     lines, table = gavel.read(DATA / "traces" / f"{name}.trace"), gavel.speeds(DATA / "simulation_throughputs.json")
     return on(pools(GPUS), LOAD, lambda chosen: gavel.trace(lines, table, chosen, seed=0))
 
 
 def result(task: Task) -> dict[str, Any]:
     """Figures of one run."""
-    trace = work(task.trace)
+    trace = work(task.trace, task.seed)
+    weights = Weights(longest_wait_s=(task.longest_wait_d or 0.0) * DAY_S)
     kappa = task.weight * even_kappa(trace.workload)
-    setup = Setup((task.policy,), (kappa,), noise=task.noise, unknown=task.unknown, seed=task.seed)
+    setup = Setup((task.policy,), (kappa,), weights, noise=task.noise, unknown=task.unknown, seed=task.seed)
     (found,) = compare(trace, setup)
-    return {**asdict(task), "jobs": len(trace.workload), "kappa": found.kappa, **asdict(found.metrics)}
+    return {**asdict(task), "jobs": len(trace.workload), **asdict(found.metrics)}
 
 
 def replays(traces: Sequence[str], policies: Sequence[str]) -> Iterator[Task]:
     """Every policy on every trace, without and with errors of the predictions."""
     for trace, policy, noise in itertools.product(traces, policies, REPLAY_NOISE):
         for weight in WEIGHTS if known(policy).knob == "kappa" else (0.0,):
-            yield Task("replays", trace, policy, weight, noise)
+            for longest_wait_d in LONGEST_WAITS_D if policy == "lookahead" else (None,):
+                yield Task("replays", trace, policy, weight, noise, longest_wait_d)
 
 
 def errors(traces: Sequence[str], policies: Sequence[str]) -> Iterator[Task]:
     """Policies that use predictions, with every error and share of unknown jobs, and EASY by time limits once."""
     tried = [name for name in policies if known(name).knob == "kappa" or name == "easy_predicted"]
     for trace in traces:
-        yield Task("errors", trace, "easy", 0.0, 0.0)
-    for trace, policy, noise, unknown in itertools.product(traces, tried, NOISE, UNKNOWN):
-        for seed in range(SEEDS):
-            yield Task("errors", trace, policy, WEIGHTS[1], noise, unknown, seed)
+        for seed in range(SEEDS[trace == MADE_UP]):
+            yield Task("errors", trace, "easy", 0.0, 0.0, seed=seed)
+            for policy, noise, unknown in itertools.product(tried, NOISE, UNKNOWN):
+                longest_wait_d = LONGEST_WAITS_D[-1] if policy == "lookahead" else None
+                yield Task("errors", trace, policy, WEIGHTS[-1], noise, longest_wait_d, unknown, seed)
 
 
 def means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Means over the seeds."""
-    same = ("part", "trace", "policy", "weight", "noise", "unknown", "jobs", "kappa")
+    same = ("part", "trace", "policy", "weight", "noise", "longest_wait_d", "unknown")
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in same), []).append(row)

@@ -191,7 +191,7 @@ def test_a_cluster_is_sized_for_a_load(tmp_path: Path) -> None:
 
 
 def test_the_command_compares_policies(tmp_path: Path) -> None:
-    lines = [gavel_line(arrival=number) for number in range(30)]
+    lines = [gavel_line(steps=4000 - 100 * number, arrival=number) for number in range(30)]
     trace, table = gavel_files(tmp_path, *lines)
     arguments = ["simulate", "replay", "gavel", str(trace), "--throughputs", str(table), "--gpus", "v100=2,k80=2"]
     chosen = ["--policies", "simple,value", "--kappa", "0", "--kappa", "1e-3", "--noise", "0"]
@@ -205,6 +205,10 @@ def test_the_command_compares_policies(tmp_path: Path) -> None:
     ]
     assert answer["jobs"] == 30 and answer["gpus"] == {"v100": 2, "k80": 2}
     assert all(row["energy_unknown"] == 0 for row in answer["results"])
+    assert answer["results"][1]["wait_s"] < answer["results"][0]["wait_s"]
+    plot = tmp_path / "runs.svg"
+    drawn = CliRunner().invoke(main, [*arguments, *chosen, "--plot", str(plot)])
+    assert drawn.exit_code == 0 and "value, kappa 0.001" in plot.read_text()
     table_for_people = CliRunner().invoke(main, [*arguments, "--unknown", "0.1"])
     assert table_for_people.exit_code == 0 and "30% error, none for 10% of the jobs" in table_for_people.stdout
 
@@ -215,6 +219,9 @@ def test_the_command_compares_policies(tmp_path: Path) -> None:
         (["--gpus", "v100=2,t4=2"], "no throughputs of t4; there are: k80, v100"),
         (["--gpus", "v100"], "must be TYPE=N"),
         (["--gpus", "v100=2", "--policies", "best"], "there is no policy 'best'"),
+        (["--gpus", "v100=2", "--executor", "best"], "there is no executor 'best'"),
+        (["--gpus", "v100=2", "--plot", "runs.doc"], "runs.doc: the name of a plot must end with"),
+        (["--gpus", "v100=2", "--load", "0.9"], "--load needs jobs that were submitted at different times"),
     ],
 )
 def test_the_command_says_what_is_wrong(tmp_path: Path, options: list[str], message: str) -> None:

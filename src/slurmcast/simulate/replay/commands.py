@@ -16,7 +16,8 @@ import click
 
 from slurmcast.config import Config
 from slurmcast.console import Failure, as_json, emit, guarded
-from slurmcast.policy.registry import POLICIES
+from slurmcast.policy.lookahead import DAY_S, LONGEST_WAIT_S
+from slurmcast.policy.registry import POLICIES, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-DEFAULT_POLICIES = "simple,easy,value,patient"
+DEFAULT_POLICIES = "simple,easy,value,patient,lookahead"
 DAYS = 30
 """A history goes back that far."""
 
@@ -50,14 +51,22 @@ def compared(command: F) -> F:
 
     @wraps(command)
     def inner(
-        *args: Any, policies: str, kappas: tuple[float, ...], plot: Path | None, as_json: bool, **kwargs: Any
+        *args: Any,
+        policies: str,
+        kappas: tuple[float, ...],
+        gamma: float,
+        longest_wait_d: float,
+        plot: Path | None,
+        as_json: bool,
+        **kwargs: Any,
     ) -> None:
         from slurmcast.simulate.replay.compare import Setup
 
-        facts = {name: kwargs.pop(name) for name in ("gamma", "executor", "noise", "unknown", "seed")}
+        facts = {name: kwargs.pop(name) for name in ("executor", "noise", "unknown", "seed")}
         names = tuple(dict.fromkeys(name.strip() for name in policies.split(",")))
         with _said():
-            setup = Setup(names, kappas or (0.0,), **facts)
+            weights = Weights(gamma=gamma, longest_wait_s=longest_wait_d * DAY_S)
+            setup = Setup(names, kappas or (0.0,), weights, **facts)
             _compare(lambda: command(*args, **kwargs), setup, plot, as_json)
 
     decorators = (
@@ -75,6 +84,14 @@ def compared(command: F) -> F:
             help="Weight of energy in 1/(GPU s kWh); several times: one run with each. Default: 0.",
         ),
         click.option("--gamma", type=click.FloatRange(min=0), default=0.0, help="Greedy's weight of a kWh, in s."),
+        click.option(
+            "--longest-wait",
+            "longest_wait_d",
+            type=click.FloatRange(min=0),
+            default=LONGEST_WAIT_S / DAY_S,
+            show_default=True,
+            help="Days from when on lookahead passes over no job.",
+        ),
         click.option("--executor", default="skip", show_default=True, help="How offers become starts: skip or slurm."),
         click.option(
             "--noise",

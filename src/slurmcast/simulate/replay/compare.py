@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from slurmcast.policy import registry
@@ -32,8 +32,8 @@ class Setup:
     policies: tuple[str, ...]
     kappas: tuple[float, ...] = (0.0,)
     """In 1/(GPU s kWh); policies that weigh by kappa run once with each."""
-    gamma: float = 0.0
-    """Greedy's weight of a kWh, in s."""
+    weights: registry.Weights = field(default_factory=registry.Weights)
+    """The other weights."""
     executor: str = "skip"
     noise: float | None = None
     """Error of predicted times (``simulate/noise.py``); None: the predictions that were made, else :data:`NOISE`."""
@@ -89,7 +89,8 @@ def compare(trace: Trace, setup: Setup, progress: Progress = lambda _: None) -> 
         return starts
 
     for name, kappa in setup.runs():
-        schedule = engine.run(workload, cluster, registry.named(name, kappa or 0.0, setup.gamma), counted)
+        policy = registry.known(name).build(replace(setup.weights, kappa=kappa or 0.0))
+        schedule = engine.run(workload, cluster, policy, counted)
         engine.verify(workload, cluster, schedule)
         found.append(Result(name, kappa, measure(workload, cluster, schedule), schedule))
     return found
