@@ -176,6 +176,23 @@ class AlignConfig:
 
 
 @dataclass(frozen=True)
+class MeterConfig:
+    """``[meter]``: the measuring of energy on the nodes, and whose records the daemon takes (docs/meter.md)."""
+
+    period_s: float = 1.0
+    """How often each GPU in use is read."""
+    max_gap_s: float = 10.0
+    """Up to this time between two readings of power, the straight line between them is taken for what was."""
+    markers: Path = Path("/run/slurmcast-meter")
+    """Where prolog and epilog drop their markers."""
+    state_dir: Path = Path("/var/lib/slurmcast-meter")
+    users: tuple[str, ...] = ("root",)
+    """Who may report energy, as munge says."""
+    nodes: tuple[str, ...] = ()
+    """Nodes whose records the daemon takes, as names or shell patterns; none: it takes no record."""
+
+
+@dataclass(frozen=True)
 class FootprintConfig:
     """``[footprint]``: what turns energy into carbon and water; what isn't given isn't shown."""
 
@@ -248,6 +265,7 @@ class Config:
     align: AlignConfig = field(default_factory=AlignConfig)
     agent: AgentConfig = field(default_factory=AgentConfig)
     footprint: FootprintConfig = field(default_factory=FootprintConfig)
+    meter: MeterConfig = field(default_factory=MeterConfig)
     partition: tuple[PartitionConfig, ...] = ()
     qos: tuple[QosConfig, ...] = ()
 
@@ -306,6 +324,14 @@ def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
         value = getattr(config.footprint, key)
         if value is not None and not low <= value <= high:
             raise ConfigError(f"{origin}: footprint.{key} = {value}: must be {low} to {high}")
+    for key, low, high in (("period_s", 0.1, 60), ("max_gap_s", 1, 600)):
+        value = getattr(config.meter, key)
+        if not low <= value <= high:
+            raise ConfigError(f"{origin}: meter.{key} = {value}: must be {low} to {high}")
+    if config.meter.max_gap_s < 2 * config.meter.period_s:
+        raise ConfigError(
+            f"{origin}: meter.max_gap_s = {config.meter.max_gap_s}: must be at least twice meter.period_s"
+        )
     weights = [("agent.kappa", config.agent.kappa), *((f"[[qos]] {qos.name}: kappa", qos.kappa) for qos in config.qos)]
     weights += [(f"[[partition]] {p.name}: kappa", p.kappa) for p in config.partition if p.kappa is not None]
     for key, kappa in weights:
@@ -314,6 +340,9 @@ def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
     cap_w = config.agent.power_cap_w
     if cap_w is not None and not 0 < cap_w < math.inf:
         raise ConfigError(f"{origin}: agent.power_cap_w = {cap_w}: must be positive, and finite")
+    powerless = [part.name for part in config.partition if part.prior_power_w is None]
+    if cap_w is not None and powerless:
+        raise ConfigError(f"{origin}: agent.power_cap_w needs prior_power_w of [[partition]] {', '.join(powerless)}")
     if "time" not in config.probe.targets:
         raise ConfigError(f"{origin}: probe.targets = {list(config.probe.targets)}: must name 'time'")
     for what, names in (

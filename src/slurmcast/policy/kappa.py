@@ -12,7 +12,7 @@ from slurmcast.policy.base import Floats
 
 @dataclass(frozen=True, slots=True)
 class Kappas:
-    """Weights of energy in 1/(GPU s kWh). The job's QOS comes before the partition, as with Slurm's limits, and both
+    """Weights of energy in 1/(GPU s kWh). The job's QOS comes before the partition, which often nobody chose, and both
     before what holds in general."""
 
     general: float

@@ -8,6 +8,7 @@ much, and a job that needs more than the whole cap never starts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,29 @@ class PowerCapped:
         room_w = self.cap_w - float(running_power_w(moment.running, self.gpu_power_w).sum())
         kept = _within(offers, moment, job_power_w(moment.queue, self.gpu_power_w), room_w)
         return Offers(offers.jobs[kept], offers.types[kept], offers.in_order)
+
+
+class PowerRoom:
+    """What is left below a cap, beside other room, for :func:`slurmcast.policy.placement.assign`."""
+
+    def __init__(self, moment: Moment, cap_w: float, gpu_power_w: Floats, take: Callable[[int, int], bool]) -> None:
+        """``take(i, j)`` uses up other room where there is enough and says whether there was."""
+        self._take = take
+        self._power_w: list[list[float]] = job_power_w(moment.queue, gpu_power_w).tolist()
+        self._room_w = cap_w - float(running_power_w(moment.running, gpu_power_w).sum())
+        self.refused: set[int] = set()
+        """Jobs for which there wasn't enough power somewhere."""
+
+    def take(self, job: int, kind: int) -> bool:
+        """Use up room for the pair where there is enough; whether there was."""
+        power_w = self._power_w[job][kind]
+        if power_w > self._room_w:
+            self.refused.add(job)
+            return False
+        if not self._take(job, kind):
+            return False
+        self._room_w -= power_w
+        return True
 
 
 def job_power_w(queue: Queue, gpu_power_w: Floats) -> Floats:

@@ -25,9 +25,12 @@ class Priced:
 
     def __call__(self, moment: Moment) -> Offers:
         """See :class:`slurmcast.policy.base.Policy`."""
-        queue = moment.queue
-        weighted = queue.energy_kwh * energy_weights(self.series, moment.now_s, queue.time_s)
-        return self.policy(replace(moment, queue=replace(queue, energy_kwh=weighted)))
+        return self.policy(weighted(moment, energy_weights(self.series, moment.now_s, moment.queue.time_s)))
+
+
+def weighted(moment: Moment, weights: Floats) -> Moment:
+    """The moment with all energies times ``weights`` (n, m)."""
+    return replace(moment, queue=replace(moment.queue, energy_kwh=moment.queue.energy_kwh * weights))
 
 
 def energy_weights(series: Series, now_s: float, time_s: Floats) -> Floats:
