@@ -52,17 +52,26 @@ def power(workload: Workload, schedule: Schedule) -> tuple[Floats, Floats]:
 
 def draw(path: Path, workload: Workload, schedules: Mapping[str, Schedule], title: str) -> None:
     """One line for each schedule. Raises :class:`PlotError`."""
+    draw_columns(path, workload, {title: schedules})
+
+
+def draw_columns(path: Path, workload: Workload, columns: Mapping[str, Mapping[str, Schedule]]) -> None:
+    """Schedules side by side, in columns by their titles. Raises
+    :class:`PlotError`."""
     check(path)
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 7), layout="constrained")
-    above, below = figure.subplots(2, 1, sharex=True)
-    for label, schedule in schedules.items():
-        for axes, (when, value) in ((above, waiting(workload, schedule)), (below, power(workload, schedule))):
-            axes.step(when / 86400, value, where="post", label=label, linewidth=1)
-    above.set(title=title, ylabel="waiting tasks", ylim=(0, None))
-    below.set(ylabel="power of running jobs in kW", xlabel="days", ylim=(0, None))
-    above.legend()
+    figure = Figure(figsize=(4 + 5 * len(columns), 7), layout="constrained")
+    panels = figure.subplots(2, len(columns), sharex=True, sharey="row", squeeze=False)
+    for (above, below), (title, schedules) in zip(panels.T, columns.items(), strict=True):
+        for label, schedule in schedules.items():
+            for axes, (when, value) in ((above, waiting(workload, schedule)), (below, power(workload, schedule))):
+                axes.step(when / 86400, value, where="post", label=label, linewidth=1)
+        above.set(title=title, ylim=(0, None))
+        below.set(xlabel="days", ylim=(0, None))
+        above.legend()
+    panels[0, 0].set_ylabel("waiting tasks")
+    panels[1, 0].set_ylabel("power of running jobs in kW")
     try:
         figure.savefig(path, dpi=150)
     except OSError as error:
