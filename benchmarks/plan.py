@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import statistics
@@ -13,12 +14,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from slurmcast.agent.loop import GC_THRESHOLD
 from slurmcast.agent.plan import plan
 from slurmcast.config import AgentConfig
 from slurmcast.model import Estimate, GpuRequest, Interval, Job, Node, Partition, PendingJob, Snapshot, Source
-from slurmcast.policy.capacity import Capacity, Shape
+from slurmcast.policy.capacity import Capacity, Room, Shape
 from slurmcast.policy.kappa import Kappas
-from slurmcast.policy.value import assign, values
+from slurmcast.policy.placement import assign
+from slurmcast.policy.value import by_value, values
 
 JOBS, NODES, KAPPA, ROUNDS = 10_000, 64, 1e-4, 7
 
@@ -60,7 +63,8 @@ def arrays(now: Snapshot) -> tuple[list[list[int]], list[list[float]], list[list
 
 def ours(a: list[list[int]], t: list[list[float]], e: list[list[float]]) -> dict[int, int]:
     v = values(np.array(a, dtype=float), np.array(t), np.array(e), KAPPA)
-    return assign(v, [Shape(row[0], per_node=row[0]) for row in a], [Capacity(p.nodes) for p in partitions()])
+    room = Room([Capacity(p.nodes) for p in partitions()], [Shape(row[0], per_node=row[0]) for row in a])
+    return assign(by_value(v), room.take)
 
 
 def plain(a: list[list[int]], t: list[list[float]], e: list[list[float]]) -> dict[int, int]:
@@ -91,6 +95,7 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
+    gc.set_threshold(GC_THRESHOLD)  # as the agent does
     now = snapshot()
     a, t, e = arrays(now)
     if ours(a, t, e) != plain(a, t, e):

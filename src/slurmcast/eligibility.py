@@ -6,7 +6,7 @@ Pure functions. The order of the checks is fixed, so that the same job always ge
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
+from functools import lru_cache
 
 from slurmcast.model import Estimate, GpuRequest, Job, May, Node, Partition, PendingJob, Verdict
 
@@ -27,37 +27,47 @@ LIMIT_REASONS = (
 def leave_alone(pending: PendingJob, now: float) -> str | None:
     """Why nothing at all may be done with the job, or None."""
     job = pending.job
-    limited = job.reason.startswith(LIMIT_REASONS)
-    own_begin = job.begin_time > now and job.begin_time != pending.grace_until
-    reasons = (
-        (pending.opted_out, "The user opted out of slurmcast."),
-        (job.state != "PENDING", f"The job is {job.state.lower()}."),
-        (not job.gpus_total and job.gpus is None, "The job asks for no GPUs."),
-        (not job.batch, "The job has no batch script (srun or salloc)."),
-        (job.priority == 0 or job.reason.startswith("JobHeld"), "The job is held."),
-        (bool(job.het_job_id), "The job is part of a heterogeneous job."),
-        (job.federated, "The job has siblings on other clusters of the federation."),
-        (bool(job.reservation), f"The job runs in reservation {job.reservation}."),
-        (bool(job.dependency) or job.reason.startswith("Dependency"), "The job waits for other jobs."),
-        (own_begin, "The job has a begin time that slurmcast didn't set."),
-        (job.pinned and not pending.pinned_by_us, "An admin set the job's priority by hand."),
-        (limited, f"A limit keeps the job waiting ({job.reason}), not its place in the queue."),
-    )
-    return next((reason for applies, reason in reasons if applies), None)
+    if pending.opted_out:
+        return "The user opted out of slurmcast."
+    if job.state != "PENDING":
+        return f"The job is {job.state.lower()}."
+    if not job.gpus_total and job.gpus is None:
+        return "The job asks for no GPUs."
+    if not job.batch:
+        return "The job has no batch script (srun or salloc)."
+    if job.priority == 0 or job.reason.startswith("JobHeld"):
+        return "The job is held."
+    if job.het_job_id:
+        return "The job is part of a heterogeneous job."
+    if job.federated:
+        return "The job has siblings on other clusters of the federation."
+    if job.reservation:
+        return f"The job runs in reservation {job.reservation}."
+    if job.dependency or job.reason.startswith("Dependency"):
+        return "The job waits for other jobs."
+    if job.begin_time > now and job.begin_time != pending.grace_until:
+        return "The job has a begin time that slurmcast didn't set."
+    if job.pinned and not pending.pinned_by_us:
+        return "An admin set the job's priority by hand."
+    if job.reason.startswith(LIMIT_REASONS):
+        return f"A limit keeps the job waiting ({job.reason}), not its place in the queue."
+    return None
 
 
 def order_only(pending: PendingJob) -> str | None:
     """Why the job must stay on the partitions that it has, or None."""
     job = pending.job
-    named = pending.partition_named and len(pending.allowed_partitions) < 2 and not pending.opted_in
-    reasons = (
-        (named, f"The user named partition {','.join(pending.own_partitions)}."),
-        (job.gpus is not None and job.gpus.type is not None, "The user asked for GPUs of one type."),
-        (job.gpus is not None and job.gpus.shared, "The job shares its GPU with others (MIG, MPS or shard)."),
-        (bool(job.required_nodes), "The user named nodes."),
-        (bool(job.deadline), "The job has a deadline."),
-    )
-    return next((reason for applies, reason in reasons if applies), None)
+    if pending.partition_named and len(pending.allowed_partitions) < 2 and not pending.opted_in:
+        return f"The user named partition {','.join(pending.own_partitions)}."
+    if job.gpus is not None and job.gpus.type is not None:
+        return "The user asked for GPUs of one type."
+    if job.gpus is not None and job.gpus.shared:
+        return "The job shares its GPU with others (MIG, MPS or shard)."
+    if job.required_nodes:
+        return "The user named nodes."
+    if job.deadline:
+        return "The job has a deadline."
+    return None
 
 
 def unfit(
@@ -73,7 +83,7 @@ def unfit(
         return f"The user listed {', '.join(pending.allowed_partitions)} only."
     if not target.up:
         return "The partition is not up."
-    if target.name in pending.own_partitions:  # Slurm took the job there: only the time may speak against it
+    if _is_home(target, own):  # Slurm took the job there: only the time may speak against it
         return _too_slow(job, target, estimate)
     return (
         _forbidden(job, target)
@@ -85,25 +95,31 @@ def unfit(
     )
 
 
+def _is_home(target: Partition, own: Sequence[Partition]) -> bool:
+    return target.name in [part.name for part in own]
+
+
 def _forbidden(job: Job, target: Partition) -> str | None:
-    accounts, qos, groups = target.allow_accounts, target.allow_qos, target.allow_groups
+    if _barred(job.account, target.allow_accounts, target.deny_accounts):
+        return f"Account {job.account} may not use it."
+    if _barred(job.qos, target.allow_qos, target.deny_qos):
+        return f"QOS {job.qos} may not be used there."
+    if target.allow_groups is not None and not job.groups & target.allow_groups:
+        return "None of the user's groups may use it."
+    if target.root_only:
+        return "Only root may use it."
+    if target.reservation_required:
+        return "It takes jobs with a reservation only."
+    if target.max_nodes is not None and job.nodes > target.max_nodes:
+        return f"It allows at most {target.max_nodes} node(s)."
     longest = target.max_time_s
-    too_long = longest is not None and job.time_limit_s is not None and job.time_limit_s > longest
-    reasons = (
-        (accounts is not None and job.account not in accounts, f"Account {job.account} may not use it."),
-        (job.account in target.deny_accounts, f"Account {job.account} may not use it."),
-        (qos is not None and job.qos not in qos, f"QOS {job.qos} may not be used there."),
-        (job.qos in target.deny_qos, f"QOS {job.qos} may not be used there."),
-        (groups is not None and not job.groups & groups, "None of the user's groups may use it."),
-        (target.root_only, "Only root may use it."),
-        (target.reservation_required, "It takes jobs with a reservation only."),
-        (
-            target.max_nodes is not None and job.nodes > target.max_nodes,
-            f"It allows at most {target.max_nodes} node(s).",
-        ),
-        (too_long, f"The job's time limit is longer than the {(longest or 0) / 60:.0f} min that it allows."),
-    )
-    return next((reason for applies, reason in reasons if applies), None)
+    if longest is not None and job.time_limit_s is not None and job.time_limit_s > longest:
+        return f"The job's time limit is longer than the {longest / 60:.0f} min that it allows."
+    return None
+
+
+def _barred(name: str, allowed: frozenset[str] | None, denied: frozenset[str]) -> bool:
+    return name in denied or (allowed is not None and name not in allowed)
 
 
 def gpus_per_node(request: GpuRequest | None, total: int, nodes: int) -> int:
@@ -113,23 +129,33 @@ def gpus_per_node(request: GpuRequest | None, total: int, nodes: int) -> int:
     return -(-total // max(nodes, 1))
 
 
+_CHECKS: tuple[tuple[Callable[[Job, int, int, Node], bool], str], ...] = (
+    (lambda _job, gpus, _cpus, node: node.usable and node.gpus >= gpus, "with {gpus} GPUs"),
+    (lambda _job, _gpus, cpus, node: node.cpus >= cpus, "with {cpus} CPUs"),
+    (lambda job, _gpus, _cpus, node: node.memory_mb >= job.memory_mb_per_node, "with enough memory"),
+    (lambda job, _gpus, _cpus, node: _has_features(job.features, node.features), "with feature {features}"),
+)
+"""What a node must have, and how to say that it hasn't."""
+
+
 def _misfit(job: Job, target: Partition) -> str | None:
     gpus = gpus_per_node(job.gpus, job.gpus_total, job.nodes)
     cpus = -(-job.cpus // max(job.nodes, 1))
-    checks: tuple[tuple[Callable[[Node], bool], str], ...] = (
-        (lambda n: n.usable and n.gpus >= gpus, f"with {gpus} GPUs"),
-        (lambda n: n.cpus >= cpus, f"with {cpus} CPUs"),
-        (lambda n: n.memory_mb >= job.memory_mb_per_node, "with enough memory"),
-        (lambda n: _has_features(job.features, n.features), f"with feature {job.features}"),
-    )
-    fitting = (node for node in target.nodes if all(check(node) for check, _ in checks))
-    if len(list(islice(fitting, job.nodes))) >= job.nodes:
-        return None
+    fitting = 0
+    for node in target.nodes:
+        for check, _ in _CHECKS:
+            if not check(job, gpus, cpus, node):
+                break
+        else:
+            fitting += 1
+            if fitting >= job.nodes:
+                return None
     nodes = list(target.nodes)
-    for check, what in checks:
-        nodes = [node for node in nodes if check(node)]
+    for check, what in _CHECKS:
+        nodes = [node for node in nodes if check(job, gpus, cpus, node)]
         if len(nodes) < job.nodes:
-            return f"It has no {'node' if job.nodes == 1 else f'{job.nodes} nodes'} {what}."
+            count = "node" if job.nodes == 1 else f"{job.nodes} nodes"
+            return f"It has no {count} {what.format(gpus=gpus, cpus=cpus, features=job.features)}."
     return None
 
 
@@ -188,35 +214,45 @@ def _dearer(job: Job, target: Partition, own: Sequence[Partition], allow: bool) 
     return None
 
 
-def eligible(
-    pending: PendingJob,
-    target: Partition,
-    managed: Sequence[Partition],
-    estimate: Estimate | None,
-    now: float,
-    allow_higher_billing: bool = False,
-) -> Verdict:
-    """What may be done with the job on ``target``.
+def verdicts(
+    pending: PendingJob, managed: Sequence[Partition], now: float, allow_higher_billing: bool = False
+) -> tuple[Verdict, ...]:
+    """What may be done with the job on each of the partitions that slurmcast manages.
 
-    ``managed``: all partitions that slurmcast manages. MOVE: the job may be put there; ORDER_ONLY: it may be ordered
-    there, its own place, but no choice is to be made for it; LEAVE_ALONE: nothing may be done with it there.
+    MOVE: the job may be put there; ORDER_ONLY: it may be ordered there, its own place, but no choice is to be made for
+    it; LEAVE_ALONE: nothing may be done with it there.
     """
-    reason = leave_alone(pending, now) or _unmanaged(pending, managed)
-    if reason is not None:
-        return Verdict(target.name, May.LEAVE_ALONE, reason)
-    here = target.name in pending.job.partitions
+    names = pending.own_partitions
+    own = [part for part in managed if part.name in names]
+    if (reason := leave_alone(pending, now) or _unmanaged(names, own)) is not None:
+        return tuple([_verdict(target.name, May.LEAVE_ALONE, reason) for target in managed])
     if (reason := order_only(pending)) is not None:
-        return Verdict(target.name, May.ORDER_ONLY if here else May.LEAVE_ALONE, reason)
-    own = [part for part in managed if part.name in pending.own_partitions]
-    if (reason := unfit(pending, target, own, estimate, allow_higher_billing)) is not None:
-        home = target.name in pending.own_partitions
-        return Verdict(target.name, May.ORDER_ONLY if home else May.LEAVE_ALONE, reason)
-    if target.name in pending.own_partitions:
-        return Verdict(target.name, May.MOVE, "The job would run here without slurmcast.")
-    return Verdict(target.name, May.MOVE, "The job fits here.")
+        here = pending.job.partitions
+        return tuple(
+            [_verdict(part.name, May.ORDER_ONLY if part.name in here else May.LEAVE_ALONE, reason) for part in managed]
+        )
+    estimates = {estimate.partition: estimate for estimate in pending.estimates}
+    found = []
+    for target in managed:
+        home = target.name in names
+        reason = unfit(pending, target, own, estimates.get(target.name), allow_higher_billing)
+        if reason is not None:
+            found.append(_verdict(target.name, May.ORDER_ONLY if home else May.LEAVE_ALONE, reason))
+        else:
+            why = "The job would run here without slurmcast." if home else "The job fits here."
+            found.append(_verdict(target.name, May.MOVE, why))
+    return tuple(found)
 
 
-def _unmanaged(pending: PendingJob, managed: Sequence[Partition]) -> str | None:
-    names = {part.name for part in managed}
-    outside = [name for name in pending.own_partitions if name not in names]
+@lru_cache(maxsize=1024)
+def _verdict(partition: str, may: May, reason: str) -> Verdict:
+    """One object for the many jobs of which the same is said."""
+    return Verdict(partition, may, reason)
+
+
+def _unmanaged(names: Sequence[str], own: Sequence[Partition]) -> str | None:
+    if len(own) >= len(names):
+        return None
+    managed = [part.name for part in own]
+    outside = [name for name in names if name not in managed]
     return f"slurmcast doesn't manage partition {', '.join(outside)}." if outside else None

@@ -163,7 +163,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer of :func:`slurmcast.eligibility.eligible` for one (job, partition)."""
+    """The answer of :func:`slurmcast.eligibility.verdicts` for one (job, partition)."""
 
     partition: str
     may: May
@@ -316,10 +316,18 @@ class PendingJob:
 
 
 @dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A running job with what was expected of it on its partition, None where nothing was."""
+
+    job: Job
+    estimate: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """All that a plan is made from: a moment of the cluster. ``now`` is Unix seconds."""
 
     now: float
     partitions: tuple[Partition, ...]
     pending: tuple[PendingJob, ...]
-    running: tuple[Job, ...] = ()
+    running: tuple[RunningJob, ...] = ()

@@ -176,6 +176,12 @@ class Daemon:
         answer: list[dict[str, Any]] = self.ask("POST", "/v1/agent/jobs", body)["jobs"]
         return answer
 
+    def expected(self, *jobs: Job) -> list[dict[str, Any]]:
+        """What the agent is told of running jobs."""
+        body = {"jobs": [], "running": [to_json(job) for job in jobs], "default": ["a100"]}
+        answer: list[dict[str, Any]] = self.ask("POST", "/v1/agent/jobs", body)["running"]
+        return answer
+
     def hand_over(self, job: Job, content: bytes) -> None:
         """The agent's handing over of a script that it read back."""
         body = {"job": to_json(job), "script_base64": base64.b64encode(content).decode()}

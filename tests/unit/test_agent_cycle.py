@@ -73,6 +73,8 @@ class Daemon(Client):
         self.entries: dict[int, dict[str, Any]] = {}
         self.told: list[tuple[str, Any]] = []
         self.away = False
+        self.expected: dict[str, Any] | None = None
+        """What it knows of running jobs."""
         self.fails: dict[int, int] = {}
         """Job id -> the status with which its script is refused; 0: no answer."""
 
@@ -85,7 +87,12 @@ class Daemon(Client):
         if path != "/v1/agent/jobs":
             self.told.append((path.rsplit("/", 1)[1], body))
             return {}
-        return {"jobs": [self._entry(record) for record in body["jobs"]], "kappa": {"general": 0.0}, "revision": 1}
+        running = [
+            {"job_id": record["job_id"], "submit_time": record["submit_time"], "estimate": self.expected}
+            for record in body["running"]
+        ]
+        jobs = [self._entry(record) for record in body["jobs"]]
+        return {"jobs": jobs, "running": running, "kappa": {"general": 0.0}, "revision": 1}
 
     def _entry(self, record: dict[str, Any]) -> dict[str, Any]:
         times = {"a100": 1000.0, "a6000": 500.0}
@@ -317,3 +324,28 @@ def test_lease(config: Config) -> None:
     world.agent.write_lease("off")
     assert config.paths.lease.read_text() == "off 1090 8\n"
     assert [path.name for path in config.paths.run_dir.iterdir()] == ["lease"]
+
+
+def test_what_was_expected_of_running_jobs_is_asked_once(config: Config) -> None:
+    world = World(config, job(1), job(2, state="RUNNING", start_time=900))
+    interval = {"p10": 50.0, "p50": 100.0, "p90": 200.0}
+    world.daemon.expected = {"partition": "a100", "gpus": 1, "time_s": interval, "energy_kwh": None, "source": "probe"}
+    asked: list[list[int]] = []
+    snapshots = []
+    for _ in range(2):
+        jobs, partitions = world.slurm.jobs(), world.slurm.partitions()
+        request = world.daemon.request
+
+        def spy(method: str, path: str, body: Any = None, request: Any = request) -> Any:
+            asked.append([record["job_id"] for record in body["running"]])
+            return request(method, path, body)
+
+        world.daemon.request = spy  # type: ignore[method-assign]
+        snapshots.append(world.agent._snapshot(jobs, partitions, [world.slurm.records[1]])[0])
+        world.daemon.request = request  # type: ignore[method-assign]
+    assert asked == [[2], []]
+    for snapshot in snapshots:
+        (running,) = snapshot.running
+        assert running.estimate is not None
+        assert running.estimate.time_s is not None
+        assert (running.job.job_id, running.estimate.time_s.p90) == (2, 200.0)

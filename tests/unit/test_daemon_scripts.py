@@ -141,6 +141,9 @@ def test_a_job_that_started_before_it_was_seen_is_matched(daemon: Daemon) -> Non
     started = replace(record(7), state="RUNNING")
     assert daemon.look(running=[started]) == []
     assert daemon.numbers(7)["epochs"] == 44
+    known, unknown = daemon.expected(started, replace(started, job_id=8, uid=2))
+    assert (known["job_id"], known["estimate"]["partition"]) == (7, "a100")
+    assert (unknown["job_id"], unknown["estimate"]) == (8, None)
     assert daemon.ask("GET", "/v1/queue")["jobs"] == []
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from slurmcast.eligibility import billing, eligible
-from slurmcast.model import Estimate, GpuRequest, Interval, Job, May, Node, Partition, PendingJob, Source
+from slurmcast import eligibility
+from slurmcast.eligibility import billing
+from slurmcast.model import Estimate, GpuRequest, Interval, Job, May, Node, Partition, PendingJob, Source, Verdict
 
 NOW = 1_000_000.0
 MOVE, ORDER, LEAVE = May.MOVE, May.ORDER_ONLY, May.LEAVE_ALONE
@@ -52,6 +53,21 @@ def job(**fields: Any) -> PendingJob:
     return replace(PLAIN, job=replace(JOB, **fields))
 
 
+def eligible(
+    pending: PendingJob,
+    target: Partition,
+    managed: tuple[Partition, ...],
+    at_target: Estimate | None,
+    now: float,
+    higher_billing: bool = False,
+) -> Verdict:
+    """What may be done with the job on ``target``, given what is expected of it there."""
+    known = replace(pending, estimates=() if at_target is None else (at_target,))
+    answers = eligibility.verdicts(known, managed, now, higher_billing)
+    assert [verdict.partition for verdict in answers] == [partition.name for partition in managed]
+    return answers[[partition.name for partition in managed].index(target.name)]
+
+
 def verdicts(
     pending: PendingJob,
     home: Partition = A100,
@@ -65,7 +81,6 @@ def verdicts(
         eligible(pending, home, managed, estimate(home.name), NOW, higher_billing),
         eligible(pending, other, managed, at_other or estimate(other.name), NOW, higher_billing),
     ]
-    assert [v.partition for v in both] == [home.name, other.name]
     return (both[0].may, both[1].may), " ".join(v.reason for v in both)
 
 

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from slurmcast.model import Node
-from slurmcast.policy.capacity import Capacity, Shape
-from slurmcast.policy.value import Floats, assign, values
+from slurmcast.policy.base import Floats
+from slurmcast.policy.capacity import Capacity, Room, Shape
+from slurmcast.policy.placement import assign
+from slurmcast.policy.value import by_value, values
 
 NAN = float("nan")
 
@@ -19,8 +21,10 @@ def array(*rows: list[float]) -> Floats:
     return np.array(rows, dtype=float)
 
 
-def capacities(*free: int) -> list[Capacity]:
-    return [Capacity([Node("n", gpus, gpus)]) for gpus in free]
+def assigned(v: Floats, gpus: list[int], *free: int) -> dict[int, int]:
+    """Algorithm 2 on partitions of one node each."""
+    capacities = [Capacity([Node("n", count, count)]) for count in free]
+    return assign(by_value(v), Room(capacities, [Shape(a) for a in gpus]).take)
 
 
 def test_value_is_the_papers_formula() -> None:
@@ -69,7 +73,7 @@ CASES: dict[str, tuple[Floats, list[int], list[int], dict[int, int]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_assign(case: str) -> None:
     v, gpus, free, expected = CASES[case]
-    assert assign(v, [Shape(a) for a in gpus], capacities(*free)) == expected
+    assert assigned(v, gpus, *free) == expected
 
 
 @given(
@@ -84,4 +88,4 @@ def test_assignment_is_the_algorithm_word_by_word(v: Floats, gpus: list[int], fr
         if i not in expected and gpus[i] <= left[j]:
             expected[i] = j
             left[j] -= gpus[i]
-    assert assign(v, [Shape(a) for a in gpus], capacities(*free)) == expected
+    assert assigned(v, gpus, *free) == expected

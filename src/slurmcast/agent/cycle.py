@@ -24,7 +24,7 @@ from slurmcast.client import Client, ClientError
 from slurmcast.cluster.base import Cluster, Refused
 from slurmcast.codec import from_json, to_json
 from slurmcast.config import Config
-from slurmcast.model import Change, Decision, Estimate, Job, Outcome, Partition, PendingJob, Snapshot
+from slurmcast.model import Change, Decision, Estimate, Job, Outcome, Partition, PendingJob, RunningJob, Snapshot
 from slurmcast.policy.kappa import Kappas
 from slurmcast.script.reader import OPT_OUT
 
@@ -51,8 +51,9 @@ class Agent:
     """What Slurm refused -> until when it isn't asked again."""
     reported: dict[int, Decision] = field(default_factory=dict)
     """Job id -> the decision that the daemon has, without its time."""
-    told_running: set[int] = field(default_factory=set)
-    """Running jobs that the daemon knows of: some start before any cycle sees them pending."""
+    running: dict[tuple[int, int], Estimate | None] = field(default_factory=dict)
+    """(Job id, submit time) of running jobs that the daemon was told of, since some start before any cycle sees them
+    pending -> what was expected of each."""
     placed: dict[tuple[int, int], str] = field(default_factory=dict)
     """(Job id, submit time) -> the partition where we put the job, as long as Slurm's word on it is known."""
     taken_over: list[Job] = field(default_factory=list)
@@ -79,8 +80,8 @@ class Agent:
         self, jobs: list[Job], partitions: tuple[Partition, ...], pending: list[Job]
     ) -> tuple[Snapshot, Kappas]:
         """What is known of the moment, and kappa as it is set now."""
-        running = tuple(job for job in jobs if job.state == "RUNNING" and _asks_for_gpus(job))
-        fresh = [job for job in running if job.job_id not in self.told_running]
+        running = [job for job in jobs if job.state == "RUNNING" and _asks_for_gpus(job)]
+        fresh = [job for job in running if (job.job_id, job.submit_time) not in self.running]
         body = {
             "jobs": [to_json(job) for job in pending],
             "running": [to_json(job) for job in fresh],
@@ -91,8 +92,11 @@ class Agent:
         self._read_back(j for j in pending if known.get((j.job_id, j.submit_time), {}).get("script_wanted"))
         self.taken_over = []
         rows = tuple(self._pending(job, known.get((job.job_id, job.submit_time), {})) for job in pending)
-        self.told_running = {job.job_id for job in running}
-        return Snapshot(self.clock(), partitions, rows, running), from_json(Kappas, answer["kappa"])
+        told = {(entry["job_id"], entry["submit_time"]): entry["estimate"] for entry in answer["running"]}
+        expected = self.running | {key: found and from_json(Estimate, found) for key, found in told.items()}
+        self.running = {(job.job_id, job.submit_time): expected.get((job.job_id, job.submit_time)) for job in running}
+        there = tuple(RunningJob(job, self.running[job.job_id, job.submit_time]) for job in running)
+        return Snapshot(self.clock(), partitions, rows, there), from_json(Kappas, answer["kappa"])
 
     def _pending(self, job: Job, entry: dict[str, Any]) -> PendingJob:
         before = self.journal.before(job)

@@ -5,6 +5,7 @@ While the daemon or slurmctld is away nothing is changed and the lease runs out,
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import signal
@@ -23,6 +24,9 @@ from slurmcast.config import Config
 OUTCOMES_EVERY_S = 10.0
 GATHER_S = 0.2
 """How long to wait for more after the daemon said that there is something new: a burst is one cycle, not hundreds."""
+GC_THRESHOLD = 10_000
+"""A cycle makes several objects for each job, and nearly all live until its end: Python need not look for garbage after
+every 700 of them."""
 LONGEST_PAUSE = 8
 """Periods between two tries while an edge is away."""
 
@@ -50,6 +54,7 @@ class Waker(threading.Thread):
 def run(config: Config, once: bool = False, dry_run: bool = False) -> int:
     """Run the agent until SIGTERM, or one cycle with ``once`` or ``dry_run``. The exit status: 1 where that failed."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    gc.set_threshold(GC_THRESHOLD)
     wake, stop = threading.Event(), threading.Event()
     single = once or dry_run
 

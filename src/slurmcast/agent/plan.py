@@ -1,25 +1,30 @@
 """``plan(snapshot, kappas, config) -> changes and decisions``: what the queue should look like, as a pure function.
 
-Eligibility comes first, then the values and Algorithm 2 of the paper, then the translation to what Slurm understands:
-a partition for each job, and a site factor (or priority) that puts the jobs into the policy's order. Jobs that fit now
-stand above those that don't: Slurm's top job reserves, and must not block one that Algorithm 2 starts. One order over
-all partitions gives each of them its own order too, since a site factor holds wherever the job is.
+Eligibility comes first, then the policy, the same that the simulator asks, then the translation to what Slurm
+understands: a partition for each job, and a site factor (or priority) that puts the jobs into the policy's order. Jobs
+that fit now stand above those that don't: Slurm's top job reserves, and must not block one that the policy starts. One
+order over all partitions gives each of them its own order too, since a site factor holds wherever the job is.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slurmcast.agent.factors import spread
+from slurmcast.agent.moment import moment_of, shape_of
 from slurmcast.config import AgentConfig
-from slurmcast.eligibility import eligible, gpus_per_node
-from slurmcast.model import Change, Decision, May, Partition, PendingJob, Snapshot, Value, Verdict
-from slurmcast.policy import patient, value
-from slurmcast.policy.capacity import Capacity, Shape
+from slurmcast.eligibility import verdicts
+from slurmcast.model import Change, Decision, May, PendingJob, Snapshot, Value, Verdict
+from slurmcast.policy.base import Floats, Offers, Queue
+from slurmcast.policy.capacity import Capacity, Room
 from slurmcast.policy.kappa import Kappas
+from slurmcast.policy.placement import assign, first_choice, in_line
+from slurmcast.policy.registry import named
+from slurmcast.policy.value import queue_values
 
 PIN_BASE = 1_000_000
 """With ``priority_mode = "pin"``, priorities start here: above what multifactor weights usually add up to."""
@@ -46,18 +51,21 @@ class _Row:
     """Where the job may be: all partitions to move to, else those that it has."""
     movable: bool = False
     values: tuple[Value, ...] = ()
+    """Empty where it isn't known how long the job will run."""
     target: str = ""
+    v: float = 0.0
+    """Its value there, where any is known."""
     fits_now: bool = False
-    v: float | None = None
-    order: int | None = None
+    order: int = 0
     """Place among all pending jobs, 0 first; ``rank`` is the place on its partition."""
     rank: int | None = None
     factor: int | None = None
+    reason: str = ""
 
     @classmethod
     def of(cls, pending: PendingJob, verdicts: tuple[Verdict, ...]) -> _Row:
-        moves = tuple(verdict.partition for verdict in verdicts if verdict.may is May.MOVE)
-        own = tuple(verdict.partition for verdict in verdicts if verdict.may is May.ORDER_ONLY)
+        moves = tuple([verdict.partition for verdict in verdicts if verdict.may is May.MOVE])
+        own = tuple([verdict.partition for verdict in verdicts if verdict.may is May.ORDER_ONLY])
         return cls(pending, verdicts, moves or own, bool(moves))
 
     @property
@@ -73,14 +81,13 @@ def plan(snapshot: Snapshot, kappas: Kappas, config: AgentConfig) -> Plan:
     that fit now, then the others, each in the policy's order. Jobs whose better estimate is still being made are passed
     over while their grace lasts.
     """
-    rows = [_Row.of(pending, _verdicts(pending, snapshot, config)) for pending in _ready(snapshot)]
-    ours = [row for row in rows if row.ours]
-    _assign(ours, snapshot, kappas, config.policy)
-    for row in ours:
-        row.target = row.target or _resting_place(row)
-    _rank(ours, config)
+    partitions, billing = snapshot.partitions, config.allow_higher_billing
+    rows = [_Row.of(p, verdicts(p, partitions, snapshot.now, billing)) for p in _ready(snapshot)]
+    _decide([row for row in rows if row.ours], snapshot, kappas, config)
+    for row in rows:
+        row.reason = _reason(row)
     wanted = [(row, change) for row in rows if (change := _change(row, snapshot.now, config)) is not None]
-    wanted.sort(key=lambda pair: (not pair[1].lift_grace, not pair[0].fits_now, pair[0].order or 0))
+    wanted.sort(key=lambda pair: (not pair[1].lift_grace, not pair[0].fits_now, pair[0].order))
     changes = tuple(change for _, change in wanted[: config.max_updates])
     changed = {change.job_id for change in changes}
     decisions = (_decision(row, snapshot.now, config, row.pending.job.job_id in changed) for row in rows)
@@ -93,84 +100,65 @@ def _ready(snapshot: Snapshot) -> list[PendingJob]:
     return sorted(ready, key=lambda p: (p.job.submit_time, p.job.job_id))
 
 
-def _verdicts(pending: PendingJob, snapshot: Snapshot, config: AgentConfig) -> tuple[Verdict, ...]:
-    estimates = {estimate.partition: estimate for estimate in pending.estimates}
-    managed, billing = snapshot.partitions, config.allow_higher_billing
-    return tuple(eligible(pending, p, managed, estimates.get(p.name), snapshot.now, billing) for p in managed)
+def _decide(rows: list[_Row], snapshot: Snapshot, kappas: Kappas, config: AgentConfig) -> None:
+    """Ask the policy; sets each row's values, target, place in the line and factor."""
+    names = [partition.name for partition in snapshot.partitions]
+    may = np.array([[name in row.candidates for name in names] for row in rows], bool).reshape(len(rows), len(names))
+    moment = moment_of([row.pending for row in rows], may, snapshot)
+    kappa = kappas.matrix([row.pending.job.qos for row in rows], names)
+    v = queue_values(moment.queue, kappa)
+    _explain(rows, moment.queue, kappa, v, names)
+    offers = named(config.policy, kappa)(moment)
+    line = _place(rows, offers, v, snapshot)
+    _rank([rows[i] for i in line], config)
 
 
-def _assign(rows: list[_Row], snapshot: Snapshot, kappas: Kappas, policy: str) -> None:
-    """Compute all v_ij and run Algorithm 2: sets ``values``, and ``target`` and ``fits_now`` where a job fits now."""
-    columns = {partition.name: j for j, partition in enumerate(snapshot.partitions)}
-    shape = (len(rows), len(columns))
-    gpus, time_s, energy = np.ones(shape), np.full(shape, np.nan), np.full(shape, np.nan)
-    for i, row in enumerate(rows):
-        for estimate in row.pending.estimates:
-            if estimate.partition in row.candidates and estimate.time_s is not None:
-                j = columns[estimate.partition]
-                gpus[i, j] = _gpus(row.pending, estimate.gpus, snapshot.partitions[j])
-                time_s[i, j] = max(estimate.time_s.p50, 1.0)
-                energy[i, j] = np.nan if estimate.energy_kwh is None else estimate.energy_kwh.p50
-    kappa = kappas.matrix([row.pending.job.qos for row in rows], list(columns))
-    v = value.values(gpus, time_s, energy, kappa)
-    capacities = [Capacity(partition.nodes) for partition in snapshot.partitions]
-    offered = patient.offered(v) if policy == "patient" else v
-    assigned = value.assign(offered, [_shape(row.pending) for row in rows], capacities)
-    names, missing = list(columns), np.isnan(energy)
-    arrays = (gpus, time_s, energy, missing, kappa, v)
-    for i, (row, a, t, e, gap, ks, vs) in enumerate(zip(rows, *(array.tolist() for array in arrays), strict=True)):
+def _explain(rows: Sequence[_Row], queue: Queue, kappa: Floats, v: Floats, names: Sequence[str]) -> None:
+    """Sets ``values``: what the paper's formula makes of each pair, whatever the policy."""
+    missing, known = np.isnan(queue.energy_kwh), ~np.isnan(v)
+    arrays = (known, queue.gpus.astype(np.int64), queue.time_s, queue.energy_kwh, missing, kappa, v)
+    columns = range(len(names))
+    for row, k, a, t, e, gap, ks, vs in zip(rows, *(array.tolist() for array in arrays), strict=True):
         row.values = tuple(
-            Value(names[j], int(a[j]), t[j], None if gap[j] else e[j], ks[j], vs[j])
-            for j in range(len(names))
-            if vs[j] == vs[j]  # not NaN
+            [Value(names[j], a[j], t[j], None if gap[j] else e[j], ks[j], vs[j]) for j in columns if k[j]]
         )
-        if i in assigned:
-            row.target, row.fits_now, row.v = names[assigned[i]], True, vs[assigned[i]]
 
 
-def _gpus(pending: PendingJob, estimated: int, partition: Partition) -> int:
-    """a_ij: the GPUs that the job occupies there; an exclusive job takes all of its nodes' (AllocTRES, not ReqTRES)."""
-    job = pending.job
-    if job.exclusive:
-        return max(job.nodes * max((node.gpus for node in partition.nodes), default=1), 1)
-    return max(job.gpus_total or estimated, 1)
+def _place(rows: Sequence[_Row], offers: Offers, v: Floats, snapshot: Snapshot) -> list[int]:
+    """Sets ``target``, ``v`` and ``fits_now``; the rows' places, most urgent first."""
+    names = [partition.name for partition in snapshot.partitions]
+    columns = {name: j for j, name in enumerate(names)}
+    room = Room([Capacity(p.nodes) for p in snapshot.partitions], [shape_of(row.pending.job) for row in rows])
+    assigned = assign(offers, room.take)
+    types = first_choice(offers, len(rows)).tolist()
+    for i, (row, worth) in enumerate(zip(rows, v.tolist(), strict=True)):
+        here = row.pending.job.partitions
+        row.fits_now, row.target = i in assigned, ",".join(here)
+        if row.fits_now:
+            types[i] = assigned[i]
+        elif row.movable and len(here) == 1 and types[i] >= 0:
+            staying = columns[here[0]]
+            types[i] = staying if _is_hardly_better(worth[types[i]], worth[staying]) else types[i]
+        if row.values and types[i] >= 0:
+            row.v = worth[types[i]]
+            if row.fits_now or row.movable:
+                row.target = names[types[i]]
+    fits = np.array([row.fits_now for row in rows], bool)
+    line: list[int] = in_line(offers, np.array(types, np.int64), fits).tolist()
+    return line
 
 
-def _shape(pending: PendingJob) -> Shape:
-    job, request = pending.job, pending.job.gpus
-    cpus = -(-job.cpus // max(job.nodes, 1))
-    anywhere = request is not None and (request.per_job is not None or request.per_task is not None)
-    per_node = None if anywhere else gpus_per_node(request, job.gpus_total, job.nodes)
-    return Shape(job.gpus_total, job.nodes, per_node, cpus, job.memory_mb_per_node, job.exclusive)
+def _is_hardly_better(there: float, here: float) -> bool:
+    """False where either isn't known (NaN)."""
+    return there - here <= MOVE_GAIN * abs(here)
 
 
-def _resting_place(row: _Row) -> str:
-    """Where a job waits that doesn't fit anywhere now: where it is, unless another partition is clearly better."""
-    current = row.pending.job.partitions
-    by_value = {value.partition: value.v for value in row.values}
-    if not row.movable or not by_value:
-        row.v = max(by_value.values(), default=None)
-        return ",".join(current)
-    best = max(by_value, key=lambda name: by_value[name])
-    staying = by_value.get(current[0]) if len(current) == 1 else None
-    if staying is not None and by_value[best] - staying <= MOVE_GAIN * abs(staying):
-        best = current[0]
-    row.v = by_value[best]
-    return best
-
-
-def _rank(rows: list[_Row], config: AgentConfig) -> None:
-    """Order the jobs and give them factors: those that fit now, then the others, each by falling value; jobs whose
-    value isn't known stand in the middle."""
-    known = [(not row.fits_now, -row.v, row) for row in rows if row.v is not None]
-    known.sort(key=lambda entry: entry[:2])
-    middle = max(len(known) // 2, sum(row.fits_now for row in rows))
-    order = [row for _, _, row in known]
-    order[middle:middle] = [row for row in rows if row.v is None]
-    ids = [row.pending.job.job_id for row in order]
-    factors = spread(ids, {row.pending.job.job_id: _current_factor(row, config) for row in order}, config.band)
+def _rank(line: Sequence[_Row], config: AgentConfig) -> None:
+    """Give the jobs, most urgent first, their places and factors."""
+    ids = [row.pending.job.job_id for row in line]
+    factors = spread(ids, {row.pending.job.job_id: _current_factor(row, config) for row in line}, config.band)
     places: Counter[str] = Counter()
-    for place, row in enumerate(order):
+    for place, row in enumerate(line):
         row.order, row.rank, row.factor = place, places[row.target], factors[row.pending.job.job_id]
         places[row.target] += 1
 
@@ -187,7 +175,7 @@ def _change(row: _Row, now: float, config: AgentConfig) -> Change | None:
     pending, job = row.pending, row.pending.job
     lift = pending.grace_until > now and job.begin_time == pending.grace_until
     if not row.ours:
-        return Change(job.job_id, job.submit_time, _reason(row), lift_grace=True) if lift else None
+        return Change(job.job_id, job.submit_time, row.reason, lift_grace=True) if lift else None
     move = row.target != ",".join(job.partitions)
     reorder = row.factor is not None and row.factor != _current_factor(row, config)
     if not (lift or move or reorder):
@@ -196,7 +184,7 @@ def _change(row: _Row, now: float, config: AgentConfig) -> Change | None:
     return Change(
         job.job_id,
         job.submit_time,
-        _reason(row),
+        row.reason,
         partition=row.target if move else None,
         site_factor=row.factor if reorder and not pin else None,
         priority=PIN_BASE + row.factor if reorder and pin and row.factor is not None else None,
@@ -208,7 +196,7 @@ def _reason(row: _Row) -> str:
     """One sentence for the user, or two."""
     if not row.ours:
         return f"Left alone: {row.verdicts[0].reason}" if row.verdicts else "slurmcast manages no partition."
-    if row.v is None:
+    if not row.values:
         return "How long the job will run isn't known, so it keeps its partition and a place in the middle."
     if not row.movable:
         only = next(verdict.reason for verdict in row.verdicts if verdict.may is May.ORDER_ONLY)
@@ -232,7 +220,7 @@ def _decision(row: _Row, now: float, config: AgentConfig, changed: bool) -> Deci
         job.submit_time,
         now,
         row.target or ",".join(job.partitions),
-        _reason(row),
+        row.reason,
         rank=row.rank,
         site_factor=None if pin else row.factor,
         priority=PIN_BASE + row.factor if pin and row.factor is not None else None,

@@ -38,7 +38,7 @@ class AgentApi:
 
     async def jobs(self, ask: Ask) -> Answer:
         """Match pending jobs, and those that started before they were seen, with submissions; what is known of each
-        pending one."""
+        pending one, and what was expected of the others."""
         revision = self._news.revision  # before the look: what comes during it is news
         jobs = [from_json(Job, record) for record in ask.field("jobs", list)]
         started = [from_json(Job, record) for record in ask.field("running", list, [])]
@@ -66,7 +66,8 @@ class AgentApi:
             known.append(self._known(store, job, stored, link.certain))
             if stored.model is not None and stored.model != self._estimator.model_version:
                 outdated.append(stored)
-        return {"jobs": known, "kappa": to_json(kappas(store, self._config))}, outdated
+        running = [_expected(store, job) for job in started]
+        return {"jobs": known, "running": running, "kappa": to_json(kappas(store, self._config))}, outdated
 
     def _unknown(self, job: Job) -> Answer:
         # The spool file of a fresh job may still be on its way: read back only what has waited a while.
@@ -143,6 +144,14 @@ class AgentApi:
         seen = int(ask.query.get("revision", -1))
         timeout_s = min(max(float(ask.query.get("timeout", 5)), 0.0), MAX_WAIT_S)
         return {"revision": await self._news.differs(seen, timeout_s)}
+
+
+def _expected(store: Store, job: Job) -> Answer:
+    """What was expected of a running job on its partition."""
+    link = store.link(job)
+    estimates = [] if link is None else store.estimates(link.submission)
+    estimate = next((e for e in estimates if e.partition in job.partitions), None)
+    return {"job_id": job.job_id, "submit_time": job.submit_time, "estimate": estimate and to_json(estimate)}
 
 
 def _match(store: Store, jobs: Iterable[Job]) -> None:

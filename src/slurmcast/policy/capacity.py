@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slurmcast.model import Node
@@ -74,3 +74,24 @@ class Capacity:
             chosen.append((free, gpus, 0, 0))
             total -= gpus
         return chosen
+
+
+class Room:
+    """The partitions' capacities for jobs by number; :meth:`take` uses them up."""
+
+    def __init__(self, capacities: Sequence[Capacity], shapes: Sequence[Shape]) -> None:
+        """``capacities``: one per partition; ``shapes``: one per job."""
+        self._capacities, self._shapes = capacities, shapes
+        numbers: dict[Shape, int] = {}
+        self._kinds = [numbers.setdefault(shape, len(numbers)) for shape in shapes]
+        self._hopeless: set[tuple[int, int]] = set()  # what did not fit once won't fit later: room only shrinks
+
+    def take(self, job: int, partition: int) -> bool:
+        """Place the job there if it fits now; whether it did."""
+        capacity, key = self._capacities[partition], (self._kinds[job], partition)
+        if not capacity.gpus or key in self._hopeless:
+            return False
+        if capacity.take(self._shapes[job]):
+            return True
+        self._hopeless.add(key)
+        return False

@@ -30,7 +30,7 @@ class Patient:
 
 
 def offered(v: Floats) -> Floats:
-    """The values (n, m) that :func:`slurmcast.policy.value.assign` may take: NaN where waiting is better."""
+    """The values (n, m) that :func:`slurmcast.policy.value.by_value` may offer: NaN where waiting is better."""
     best = np.where(np.isnan(v), -np.inf, v).max(axis=1, keepdims=True, initial=-np.inf)
     result: Floats = np.where((v < 0) & (v < best), np.nan, v)
     return result

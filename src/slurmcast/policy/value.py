@@ -5,13 +5,11 @@ Shapes: n jobs, m partitions. Units: time in s, energy in kWh, kappa in 1/(GPU s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slurmcast.policy.base import Floats, Moment, Offers, Queue
-from slurmcast.policy.capacity import Capacity, Shape
 
 
 @dataclass(frozen=True)
@@ -83,23 +81,3 @@ def _mean_power(work: Floats, energy_kwh: Floats) -> Floats:
     columns = works.sum(axis=0)
     result: Floats = np.where(columns > 0, energies.sum(axis=0) / columns, overall)
     return result
-
-
-def assign(v: Floats, shapes: Sequence[Shape], capacities: Sequence[Capacity]) -> dict[int, int]:
-    """Take the pairs (i, j) by descending v_ij; give job i to partition j where it fits, each job once.
-
-    ``v`` (n, m) with NaN for pairs that may not be; ``shapes`` one per job; ``capacities`` one per partition, used up
-    here. Of equal values the job that comes first goes first. Returns job index -> partition index.
-    """
-    rows, columns = np.nonzero(~np.isnan(v))
-    order = np.argsort(-v[rows, columns], kind="stable")
-    assigned: dict[int, int] = {}
-    hopeless: set[tuple[Shape, int]] = set()  # capacity only shrinks: what did not fit once won't fit later
-    for i, j in zip(rows[order].tolist(), columns[order].tolist(), strict=True):
-        if i in assigned or not capacities[j].gpus or (shapes[i], j) in hopeless:
-            continue
-        if capacities[j].take(shapes[i]):
-            assigned[i] = j
-        else:
-            hopeless.add((shapes[i], j))
-    return assigned

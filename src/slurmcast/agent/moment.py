@@ -1,0 +1,93 @@
+"""From a snapshot to what a policy sees of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slurmcast.eligibility import gpus_per_node
+from slurmcast.model import Interval, Job, Partition, PendingJob, RunningJob, Snapshot
+from slurmcast.policy.base import J_PER_KWH, Mask, Moment, Queue, Running
+from slurmcast.policy.capacity import Shape
+
+NAN = float("nan")
+UNKNOWN = Interval(NAN, NAN, NAN)
+LEAST_S = 1.0
+"""No job counts as shorter: values would know no bounds."""
+
+
+def moment_of(pending: Sequence[PendingJob], may: Mask, snapshot: Snapshot) -> Moment:
+    """The moment in which a policy decides about n ``pending`` jobs, in the order of submission; ``may`` (n, m): where
+    each may run."""
+    partitions = snapshot.partitions
+    return Moment(
+        snapshot.now,
+        np.array([float(partition.gpus_free) for partition in partitions]),
+        np.array([float(sum(node.gpus for node in p.nodes if node.usable)) for p in partitions]),
+        _queue(pending, may, partitions),
+        _running(snapshot.running, partitions),
+    )
+
+
+def _queue(pending: Sequence[PendingJob], may: Mask, partitions: Sequence[Partition]) -> Queue:
+    columns = {partition.name: j for j, partition in enumerate(partitions)}
+    gpus, figures = np.ones(may.shape), np.full((3, *may.shape), NAN)
+    known, places = [], []
+    for i, job in enumerate(pending):
+        for estimate in job.estimates:
+            j = columns.get(estimate.partition)
+            if j is not None:
+                gpus[i, j] = estimate.gpus
+                if estimate.time_s is not None:
+                    energy = NAN if estimate.energy_kwh is None else estimate.energy_kwh.p50
+                    places.append(i * len(partitions) + j)
+                    known.append((estimate.time_s.p50, estimate.time_s.p90, energy))
+    figures.reshape(3, -1)[:, places] = np.array(known).reshape(-1, 3).T
+    limits = [np.inf if p.job.time_limit_s is None else p.job.time_limit_s for p in pending]
+    time_s, high_s, energy_kwh = figures
+    return Queue(
+        submit_s=np.array([float(p.job.submit_time) for p in pending]),
+        gpus=_occupied([p.job for p in pending], gpus, partitions),
+        may=may,
+        time_s=np.maximum(time_s, LEAST_S),
+        high_s=np.maximum(high_s, LEAST_S),
+        energy_kwh=energy_kwh,
+        limit_s=np.array(limits, np.float64),
+    )
+
+
+def _occupied(jobs: Sequence[Job], estimated: np.ndarray, partitions: Sequence[Partition]) -> np.ndarray:
+    """a_ij (n, m): the GPUs that each job occupies there. An exclusive job takes all of its nodes' (AllocTRES, not
+    ReqTRES)."""
+    asked = np.array([float(job.gpus_total) for job in jobs])[:, None]
+    a_node = np.array([max((node.gpus for node in partition.nodes), default=1) for partition in partitions])
+    whole = np.array([job.nodes * job.exclusive for job in jobs])[:, None] * a_node
+    return np.maximum(np.where(whole > 0, whole, np.where(asked > 0, asked, estimated)), 1.0)
+
+
+def _running(running: Sequence[RunningJob], partitions: Sequence[Partition]) -> Running:
+    """Those that run on partitions that we know."""
+    columns = {partition.name: j for j, partition in enumerate(partitions)}
+    there = [entry for entry in running if entry.job.partitions[0] in columns]
+    rows = []
+    for entry in there:
+        job, estimate = entry.job, entry.estimate
+        time_s = (estimate and estimate.time_s) or UNKNOWN
+        energy_kwh = (estimate and estimate.energy_kwh) or UNKNOWN
+        longest_s = np.inf if job.time_limit_s is None else job.time_limit_s
+        ends = (job.start_time + length for length in (time_s.p50, time_s.p90, longest_s))
+        rows.append((*ends, energy_kwh.p50 * J_PER_KWH / max(time_s.p50, LEAST_S)))
+    end_s, high_s, limit_s, power_w = np.array(rows, np.float64).reshape(-1, 4).T
+    types = np.array([columns[entry.job.partitions[0]] for entry in there], np.int64)
+    jobs = [entry.job for entry in there]
+    every = _occupied(jobs, np.ones((len(jobs), len(partitions))), partitions)
+    return Running(types, every[np.arange(len(jobs)), types], end_s, high_s, limit_s, power_w)
+
+
+def shape_of(job: Job) -> Shape:
+    """What the job needs of the nodes."""
+    cpus = -(-job.cpus // max(job.nodes, 1))
+    anywhere = job.gpus is not None and (job.gpus.per_job is not None or job.gpus.per_task is not None)
+    per_node = None if anywhere else gpus_per_node(job.gpus, job.gpus_total, job.nodes)
+    return Shape(job.gpus_total, job.nodes, per_node, cpus, job.memory_mb_per_node, job.exclusive)
