@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from predict import templates
 from slurmcast.model import Reading, Submission
 from slurmcast.probe import Example
-from slurmcast.script.numbers import DEFAULT, OWN
 from slurmcast.script.reader import read
 from slurmcast.script.sources import Found, Missing, SourceReader
 
@@ -82,8 +81,7 @@ def corpus() -> list[Run]:
             paths = (path for path in row.folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
             sources[row.folder] = {str(path.relative_to(row.folder)): path.read_text() for path in paths}
         reading = _read(row.script, sources[row.folder], row.argv[1:])
-        shared = {name: value for name, value in reading.numbers.items() if not name.startswith((OWN, DEFAULT))}
-        handmade = {name: float(np.log(value)) for name, value in shared.items()}
+        handmade = {name: float(np.log(value)) for name, value in reading.numbers.items()}
         if row.accepted:
             found.append(
                 Run(
