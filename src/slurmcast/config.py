@@ -236,8 +236,13 @@ class AgentConfig:
     period_s: float = 30.0
     grace_s: int = 8
     lease_s: int = 90
-    policy: Literal["value", "patient"] = "value"
-    """``value``: Algorithm 2 of the paper; ``patient``: the same, but no job is put where its value is negative."""
+    policy: Literal["value", "patient", "lookahead"] = "value"
+    """``value``: Algorithm 2 of the paper; ``patient``: the same, but no job is put where its value is negative;
+    ``lookahead``: the same, but a job waits for a better type that is expected to come free soon (docs/policies.md)."""
+    patience: float = 0.5
+    """Under ``lookahead``: seconds that a job may wait for each second of running that the better type saves."""
+    longest_wait_h: float = 168.0
+    """Under ``lookahead``: from when on a job may no longer be passed over."""
     kappa: float = 1e-4
     power_cap_w: float | None = None
     """Sum of predicted mean power of running and started jobs in W; nothing is placed that would bring it above."""
@@ -295,9 +300,12 @@ def load(path: Path | None = None) -> Config:
 def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
     """Turn a TOML table into a :class:`Config`; raises :class:`ConfigError`."""
     config = _build(Config, table, origin, "")
-    for key, low in (("period_s", 0.1), ("grace_s", 0), ("lease_s", 1), ("band", 1), ("max_updates", 1)):
+    for key, low in (
+        ("period_s", 0.1), ("grace_s", 0), ("lease_s", 1), ("band", 1), ("max_updates", 1),
+        ("patience", 0), ("longest_wait_h", 0),
+    ):  # fmt: skip
         value = getattr(config.agent, key)
-        if value < low:
+        if not value >= low:  # nor NaN
             raise ConfigError(f"{origin}: agent.{key} = {value}: must be at least {low}")
     remote = config.encoder.remote
     for key, low, high in (

@@ -47,6 +47,8 @@ def test_the_shipped_files_load() -> None:
         ("[agent]\nprice_file = 'x.csv'", ["agent.price_file", "absolute"]),
         ("[agent]\nmax_updates = true", ["agent.max_updates", "int"]),
         ("[agent]\nperiod_s = 0", ["agent.period_s", "0.1"]),
+        ("[agent]\npatience = nan", ["agent.patience", "nan", "at least 0"]),
+        ("[agent]\nlongest_wait_h = -1", ["agent.longest_wait_h", "at least 0"]),
         ("[[partition]]\ngpu_type = 'a'", ["partition[0].name", "missing"]),
         ("[[partition]]\nname='a'\n[[partition]]\nname='a'", ["twice", "a"]),
         ("[paths]\nrun_dir = 'here'", ["paths.run_dir", "absolute"]),
