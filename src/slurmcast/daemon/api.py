@@ -19,6 +19,7 @@ from slurmcast.daemon import views
 from slurmcast.daemon.agent_api import AgentApi
 from slurmcast.daemon.capture_api import CaptureApi, checked_sources
 from slurmcast.daemon.desk import Desk
+from slurmcast.daemon.energy_api import EnergyApi
 from slurmcast.daemon.estimator import Estimator
 from slurmcast.daemon.footprints import Footprints
 from slurmcast.daemon.intake import Intake
@@ -48,6 +49,7 @@ class Api:
         self._agent = AgentApi(config, desk, estimator, intake, news)
         capture = CaptureApi(config, desk, intake)
         kappa = KappaApi(config, desk, news)
+        energy = EnergyApi(config, desk)
         self._predicting = ThreadPoolExecutor(1, "predict")
         self._predictions: Counter[int] = Counter()
         self._routes: list[tuple[str, re.Pattern[str], Handler]] = [
@@ -60,6 +62,7 @@ class Api:
                 ("GET", r"/v1/kappa", kappa.get),
                 ("PUT", r"/v1/kappa", kappa.put),
                 ("GET", r"/v1/kappa/history", kappa.history),
+                ("POST", r"/v1/energy", energy.records),
                 ("GET", r"/v1/capture", capture.wanted),
                 ("POST", r"/v1/capture/(\d{1,10})", capture.sources),
                 ("POST", r"/v1/agent/jobs", self._agent.jobs),

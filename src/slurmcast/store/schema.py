@@ -82,4 +82,15 @@ MIGRATIONS = (
     INSERT INTO kappa SELECT at, value, by, '', '' FROM kappa_before ORDER BY at, rowid;
     DROP TABLE kappa_before;
     """,
+    """
+    CREATE TABLE energy (
+        cluster TEXT NOT NULL,
+        job_id INTEGER NOT NULL,
+        start_time INTEGER NOT NULL,       -- Slurm's, as the node's prolog was told it
+        node TEXT NOT NULL,
+        record TEXT NOT NULL,              -- meter.record.EnergyRecord as JSON
+        PRIMARY KEY (cluster, job_id, start_time, node)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX outcome_started ON outcome (cluster, job_id, start_time);
+    """,
 )

@@ -8,6 +8,7 @@ from dataclasses import astuple, replace
 from pathlib import Path
 
 from slurmcast.codec import from_json, to_json
+from slurmcast.meter.record import SLACK_S, EnergyRecord, join
 from slurmcast.model import Decision, Estimate, Job, Outcome, Reading
 from slurmcast.store.database import Database, StoreError
 from slurmcast.store.records import (
@@ -209,7 +210,8 @@ class Store(Database):
         """Store finished runs, each once; energy may be added later but is never taken away. How many were new."""
         new = 0
         with self.transaction():
-            for o in outcomes:
+            for told in outcomes:
+                o = self._measured(told)
                 key = (self._cluster, o.job_id, o.submit_time, o.start_time)
                 where = f"{_THE_JOB} AND start_time = ?"
                 row = self._db.execute(f"SELECT outcome FROM outcome WHERE {where}", key).fetchone()
@@ -218,6 +220,43 @@ class Store(Database):
                     values = (*key, o.array_job_id or o.job_id, readable(o.state), json.dumps(to_json(o)))
                     self._db.execute("INSERT OR REPLACE INTO outcome VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         return new
+
+    def add_energy(self, records: Iterable[EnergyRecord]) -> int:
+        """Store what nodes measured, each record once, joined to the runs that are known. How many were new."""
+        new = 0
+        with self.transaction():
+            for record in records:
+                key = (self._cluster, record.job_id, record.start_time, record.node)
+                values = (*key, json.dumps(to_json(record)))
+                done = self._db.execute("INSERT OR IGNORE INTO energy VALUES (?, ?, ?, ?, ?)", values)
+                new += done.rowcount
+                if done.rowcount:
+                    self._join(record)
+        return new
+
+    def _join(self, record: EnergyRecord) -> None:
+        span = (record.start_time - SLACK_S, record.start_time + SLACK_S)
+        rows = self._db.execute(
+            "SELECT submit_time, start_time, outcome FROM outcome "
+            "WHERE cluster = ? AND job_id = ? AND start_time BETWEEN ? AND ?",
+            (self._cluster, record.job_id, *span),
+        ).fetchall()
+        for submit_time, start_time, text in rows:
+            measured = self._measured(from_json(Outcome, json.loads(text)))
+            key = (self._cluster, record.job_id, submit_time, start_time)
+            values = (json.dumps(to_json(measured)), *key)
+            self._db.execute(f"UPDATE outcome SET outcome = ? WHERE {_THE_JOB} AND start_time = ?", values)
+
+    def _measured(self, outcome: Outcome) -> Outcome:
+        """The outcome with its energy, where it has none yet and all of its nodes have reported."""
+        if outcome.energy_kwh is not None:
+            return outcome
+        span = (outcome.start_time - SLACK_S, outcome.start_time + SLACK_S)
+        rows = self._db.execute(
+            "SELECT record FROM energy WHERE cluster = ? AND job_id = ? AND start_time BETWEEN ? AND ?",
+            (self._cluster, outcome.job_id, *span),
+        )
+        return join(outcome, [from_json(EnergyRecord, json.loads(row[0])) for row in rows])
 
     def labels(self) -> list[Label]:
         """Completed runs on GPUs whose submission is known, oldest first. Energy of shared GPUs is nobody's own."""

@@ -1,0 +1,192 @@
+"""The meter, one step at a time: markers to runs, readings to tallies, ended runs to records in the outbox."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from slurmcast.meter import files, markers, run
+from slurmcast.meter.accounting import Reading
+from slurmcast.meter.files import Marker, Outbox, Saved, State
+from slurmcast.meter.nvml import DriverGone, Nvml, NvmlError
+from slurmcast.meter.record import Ending
+from slurmcast.meter.run import Run
+
+log = logging.getLogger("slurmcast.meter")
+
+SAVE_S = 5.0
+"""What a killed meter may forget; shorter than what a trapezoid bridges."""
+IDLE_S = 600.0
+"""A run without work on its GPUs for so long may be over, its epilog lost: Slurm is asked."""
+STRAY_S = 60.0
+"""A marker that means nothing is removed after this time."""
+
+
+class Clock:
+    """The node's clocks."""
+
+    def now(self) -> float:
+        """Seconds of a clock that never jumps, and begins anew at each boot."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def wall(self) -> float:
+        """Unix seconds."""
+        return time.time()
+
+    def boot_id(self) -> str:
+        """Names this boot of the node."""
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A run of which Slurm should say whether it goes on."""
+
+    key: str
+    job_id: int
+    node: str
+
+
+class Meter:
+    """Follows the jobs on this node. One thread uses it."""
+
+    def __init__(self, folder: Path, state: State, outbox: Outbox, nvml: Nvml, clock: Clock, max_gap_s: float) -> None:
+        self._folder, self._state, self._outbox = folder, state, outbox
+        self._nvml, self._clock, self._max_gap_s = nvml, clock, max_gap_s
+        self._boot_id = clock.boot_id()
+        self._saved_at = 0.0
+        self._silent: set[str] = set()
+        self.runs: dict[str, Run] = {}
+        self._restore()
+
+    def step(self) -> None:
+        """Look at markers and GPUs once. Raises OSError where the meter's folders can't be used."""
+        now, offset = self._clock.now(), self._offset()
+        dropped = files.markers(self._folder)
+        ends = {m.key: m for m in dropped if not m.begins}
+        before = set(self.runs)
+        for marker in dropped:
+            if marker.begins and marker.key not in self.runs:
+                self._begin(marker, ends, now, offset)
+        self._resolve()
+        readings = self._read()
+        for key in [key for key in self.runs if key in ends]:
+            end = min(max(ends[key].at - offset, self.runs[key].began), now)
+            self._close(key, Ending.EPILOG, end, readings)
+        for marker in ends.values():
+            self._tidy(marker)
+        self.runs = {key: run.read(r, readings, self._max_gap_s) for key, r in self.runs.items()}
+        if set(self.runs) != before or now - self._saved_at >= SAVE_S:
+            self._save(now)
+        if not self.runs:
+            self._nvml.close()
+
+    def suspects(self) -> frozenset[Suspect]:
+        """Runs that may have ended without an epilog: idle for long, or with another run on their GPUs."""
+        now = self._clock.now()
+        found = (r for r in self.runs.values() if r.overlaps or now - r.busy_at > IDLE_S)
+        return frozenset(Suspect(r.begin.key, r.begin.job_id, r.begin.node) for r in found)
+
+    def heard(self, asked: Collection[Suspect], running: Collection[int]) -> None:
+        """Take Slurm's answer about ``asked``: those jobs that still run here. The others are over."""
+        for suspect in asked:
+            if suspect.key in self.runs and suspect.job_id not in running:
+                self._gone(suspect.key)
+        self._save(self._clock.now())
+
+    def _begin(self, marker: Marker, ends: dict[str, Marker], now: float, offset: float) -> None:
+        try:
+            begin = markers.parse(marker.path.name, marker.content, marker.at)
+        except ValueError as error:
+            log.warning("%s", error)
+            begin = None
+        if begin is None:
+            self._tidy(marker)
+            return
+        for key, other in list(self.runs.items()):
+            if other.begin.job_id == begin.job_id and key not in ends:  # requeued: the epilog of the run before is lost
+                self._gone(key)
+        new = run.started(begin, min(marker.at - offset, now))
+        self.runs[begin.key] = new
+        for key, other in self.runs.items():
+            ended = ends.get(key)
+            beside = key != begin.key and (ended is None or ended.at > marker.at)
+            if beside and set(other.begin.gpus) & set(begin.gpus):
+                self.runs[key] = replace(other, overlaps=other.overlaps | {begin.key})
+                new = replace(new, overlaps=new.overlaps | {key})
+        self.runs[begin.key] = new
+        log.info("job %d begins on %d GPUs", begin.job_id, len(begin.gpus))
+
+    def _resolve(self) -> None:
+        for key, r in self.runs.items():
+            for word in r.unresolved:
+                try:
+                    gpu = self._nvml.find(word)
+                    uuid = None if gpu is None or gpu.split else gpu.uuid
+                except NvmlError as error:
+                    self._complain(word, str(error))
+                    continue
+                self.runs[key] = run.resolved(self.runs[key], word, uuid)
+
+    def _read(self) -> dict[str, Reading]:
+        uuids = sorted({uuid for r in self.runs.values() for uuid in r.tallies})
+        readings: dict[str, Reading] = {}
+        for uuid in uuids:
+            try:
+                reading = self._nvml.read(uuid, self._clock.now())
+            except DriverGone as error:
+                self._complain("the driver", str(error))
+                self.runs = {key: run.driver_reloaded(r) for key, r in self.runs.items()}
+                return {}
+            if reading.power_w is None and reading.counter_j is None:
+                self._complain(uuid, "it doesn't answer")
+            else:
+                self._silent.discard(uuid)
+                readings[uuid] = reading
+        self._silent.discard("the driver")
+        return readings
+
+    def _complain(self, what: str, why: str) -> None:
+        if what not in self._silent:
+            log.warning("%s can't be read: %s", what, why)
+            self._silent.add(what)
+
+    def _gone(self, key: str) -> None:
+        log.warning("job %d is over, and its epilog didn't run", self.runs[key].begin.job_id)
+        self._close(key, Ending.GONE, self._clock.now(), {})
+        for other, r in self.runs.items():
+            self.runs[other] = replace(r, overlaps=r.overlaps - {key})
+
+    def _close(self, key: str, ending: Ending, end: float, after: dict[str, Reading]) -> None:
+        offset = self._offset()
+        self._outbox.put(run.ended(self.runs[key], ending, end, after, self._max_gap_s, offset))
+        del self.runs[key]
+        for suffix in ("begin", "end"):
+            (self._folder / f"{key}.{suffix}").unlink(missing_ok=True)
+
+    def _tidy(self, marker: Marker) -> None:
+        """Remove a marker that means nothing, once it is certain that it isn't still being written."""
+        if self._clock.wall() - marker.at > STRAY_S:
+            marker.path.unlink(missing_ok=True)
+
+    def _offset(self) -> float:
+        return self._clock.wall() - self._clock.now()
+
+    def _save(self, now: float) -> None:
+        self._state.save(Saved(self._boot_id, self._offset(), tuple(self.runs.values())))
+        self._saved_at = now
+
+    def _restore(self) -> None:
+        """Go on with what a killed meter followed; after a reboot those runs are over."""
+        saved = self._state.load()
+        if saved is None:
+            return
+        self.runs = {r.begin.key: r for r in saved.runs}
+        if saved.boot_id != self._boot_id:
+            for r in saved.runs:
+                self._outbox.put(run.ended(r, Ending.REBOOT, 0.0, {}, self._max_gap_s, saved.wall_offset))
+            self.runs = {}
+            self._save(self._clock.now())

@@ -1,0 +1,129 @@
+"""What a node reports of one run of a job, and how the records of all its nodes make the run's energy. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from slurmcast.model import Outcome
+
+J_PER_KWH = 3.6e6
+MAX_GAP_SHARE = 0.01
+"""A run of which more time than this is unknown on a GPU has no energy."""
+SLACK_S = 60.0
+"""What the ends of a run may differ between the meter and Slurm's accounting: prolog, epilog, clocks."""
+
+
+class Ending(StrEnum):
+    """How the meter learned that a run was over."""
+
+    EPILOG = "epilog"
+    GONE = "gone"
+    """Slurm doesn't know it as running any more; its epilog never ran. Its end is the last sign of work on its GPUs."""
+    REBOOT = "reboot"
+    """The node went down; the run's end is the last reading."""
+
+
+class Method(StrEnum):
+    """What measured most of the time."""
+
+    COUNTER = "counter"
+    SAMPLED = "sampled"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """What one GPU used during the run."""
+
+    uuid: str
+    energy_j: float
+    """Measured; of the time that is no gap."""
+    method: Method
+    counted_s: float
+    sampled_s: float
+    gap_s: float
+    mean_power_w: float | None
+    peak_power_w: float | None
+    peak_memory_gb: float | None
+    """In 2^30 bytes, as cards are sold."""
+    utilisation: float | None
+    """Mean share of time in which a kernel ran, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyRecord:
+    """One run of one job on one node. Times are Unix seconds."""
+
+    cluster: str
+    job_id: int
+    start_time: int
+    """As Slurm has it: with job and node it names the record."""
+    node: str
+    nodes: int
+    """How many nodes the job has."""
+    began: float
+    ended: float
+    ending: Ending
+    gpus: int
+    """Those of the job on this node."""
+    shared: str
+    """Why the energy can't be attributed to the job; empty where it can."""
+    used: tuple[GpuUse, ...]
+
+    @property
+    def name(self) -> str:
+        """A file name of its own."""
+        return f"{self.cluster}-{self.job_id}-{self.start_time}-{self.node}.json"
+
+    @property
+    def energy_j(self) -> float | None:
+        """The node's share; None where it isn't the job's alone or too much of the time is unknown."""
+        duration_s = self.ended - self.began
+        whole = all(use.gap_s <= MAX_GAP_SHARE * duration_s for use in self.used)
+        if self.shared or not whole or len(self.used) != self.gpus or self.ending is Ending.REBOOT or not duration_s:
+            return None
+        return sum(use.energy_j for use in self.used)
+
+    @property
+    def peak_memory_gb(self) -> float | None:
+        """That of the GPU that used most; None where it isn't known of each."""
+        peaks = [use.peak_memory_gb for use in self.used]
+        return None if self.shared or None in peaks else max((p for p in peaks if p is not None), default=None)
+
+    @property
+    def fault(self) -> str:
+        """What is impossible about the record; empty where nothing is."""
+        numbers = [self.began, self.ended]
+        numbers += [x for use in self.used for x in (use.energy_j, use.counted_s, use.sampled_s, use.gap_s)]
+        if not all(map(math.isfinite, numbers)) or min(numbers) < 0 or self.ended < self.began:
+            return "times and energies must be finite and not negative"
+        if min(self.job_id, self.nodes) < 1 or self.start_time < 0 or self.gpus < len(self.used):
+            return "job_id and nodes must be at least 1, and gpus no fewer than used"
+        return "" if self.node and "/" not in self.name else "node and cluster must be names"
+
+
+def join(outcome: Outcome, records: Iterable[EnergyRecord]) -> Outcome:
+    """The outcome with the energy of all its nodes in kWh; unchanged where one hasn't reported, or has no energy.
+
+    Only records of the run's own start and end count, and their GPUs must be those that Slurm allocated: a job on
+    shards of a GPU has none by Slurm's word.
+    """
+    mine = {r.node: r for r in records if r.job_id == outcome.job_id and _is_of(r, outcome)}
+    parts = [r.energy_j for r in mine.values()]
+    energy_j = sum(part for part in parts if part is not None)
+    whole = bool(mine) and len(mine) == max(r.nodes for r in mine.values()) and None not in parts
+    if not whole or sum(r.gpus for r in mine.values()) != outcome.gpus:
+        return outcome
+    peaks = [r.peak_memory_gb for r in mine.values()]
+    peak = None if None in peaks else max(p for p in peaks if p is not None)
+    memory_gb = outcome.gpu_memory_gb if peak is None else peak
+    return replace(outcome, energy_kwh=energy_j / J_PER_KWH, gpu_memory_gb=memory_gb)
+
+
+def _is_of(record: EnergyRecord, outcome: Outcome) -> bool:
+    """Whether the record covers that run. Where the end was guessed, it must be right as far as gaps must."""
+    slack_s = SLACK_S if record.ending is Ending.EPILOG else MAX_GAP_SHARE * outcome.elapsed_s
+    started = abs(record.start_time - outcome.start_time) <= SLACK_S
+    return started and abs(record.ended - outcome.end_time) <= slack_s

@@ -1,0 +1,121 @@
+"""A GPU node without cards: a stand-in for NVIDIA's library, the real prolog, epilog and meter, a clock of its own."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from slurmcast.codec import from_json
+from slurmcast.meter.files import Outbox, State
+from slurmcast.meter.meter import Clock, Meter
+from slurmcast.meter.nvml import Nvml
+from slurmcast.meter.record import EnergyRecord
+from tests.fake_nvml.script import Told, library, script
+
+SLURM = Path(__file__).parents[2] / "slurm"
+EPOCH = 1_700_000_000
+"""Unix time at the node's time 0."""
+UP_S = 500.0
+"""How long the node had been up by then."""
+
+
+@cache
+def load_library() -> None:
+    """Let nvidia-ml-py find the stand-in: a library that is loaded already is found by its name."""
+    ctypes.CDLL(str(library(Path(tempfile.mkdtemp(prefix="fake-nvml-")))))
+
+
+class NodeClock(Clock):
+    def __init__(self, told: Told) -> None:
+        self._told, self.boots = told, 0
+
+    def now(self) -> float:
+        return self._told.now_s + UP_S
+
+    def wall(self) -> float:
+        return self._told.now_s + EPOCH
+
+    def boot_id(self) -> str:
+        return f"boot {self.boots}"
+
+
+class Node:
+    """One node. Its time stands still but in :meth:`until`."""
+
+    def __init__(self, folder: Path, gpus: int = 1, name: str = "a100-1") -> None:
+        load_library()
+        self.folder, self.name = folder, name
+        self.markers = folder / "markers"
+        self.markers.mkdir(parents=True)
+        self.told = script(folder / "nvml", gpus)
+        self.clock = NodeClock(self.told)
+        self.outbox = Outbox(folder / "state")
+        self.gpus = self.told.gpu
+        self.awake = True
+        """Whether the meter looks at once when a marker is dropped, as the kernel lets it."""
+        self._starts: dict[int, int] = {}
+        self.boot()
+
+    def boot(self) -> None:
+        """Start the meter; the one before was killed, with no word."""
+        os.environ["FAKE_NVML"] = str(self.folder / "nvml")
+        self.meter = Meter(self.markers, State(self.folder / "state"), self.outbox, Nvml(), self.clock, 10.0)
+
+    def reboot(self) -> None:
+        """The node goes down and comes up: what lay in /run is gone, and its clock begins anew."""
+        self.clock.boots += 1
+        for path in self.markers.iterdir():
+            path.unlink()
+        self.boot()
+
+    def until(self, time_s: float, step_s: float = 1.0) -> None:
+        """Let the time pass, and the meter step."""
+        os.environ["FAKE_NVML"] = str(self.folder / "nvml")
+        while self.told.now_s < time_s:
+            self.told.now_s = min(self.told.now_s + step_s, time_s)
+            self.meter.step()
+
+    def begin(self, job_id: int, gpus: str = "0", start: int | None = None, **environment: str) -> int:
+        """Slurm starts a job here: the prolog's exit status."""
+        self._starts[job_id] = int(self.clock.wall()) if start is None else start
+        facts = {"SLURM_JOB_NUM_NODES": "1", "CUDA_VISIBLE_DEVICES": gpus, **environment}
+        return self._drop("prolog", job_id, gpus, facts)
+
+    def end(self, job_id: int) -> int:
+        """The job is over here: the epilog's exit status."""
+        return self._drop("epilog", job_id, "0", {})
+
+    def _drop(self, what: str, job_id: int, gpus: str, environment: dict[str, str]) -> int:
+        facts = {
+            "SLURM_JOB_ID": str(job_id), "SLURM_JOB_START_TIME": str(self._starts[job_id]), "SLURM_JOB_GPUS": gpus,
+            "SLURM_CLUSTER_NAME": "test", "SLURMD_NODENAME": self.name, "SLURMCAST_METER_MARKERS": str(self.markers),
+        }  # fmt: skip
+        path = SLURM / f"{what}.d/50-slurmcast-meter.sh"
+        done = subprocess.run([path], env=facts | environment, capture_output=True, check=False, timeout=10)
+        assert done.stdout == done.stderr == b""
+        suffix = "begin" if what == "prolog" else "end"
+        dropped = self.markers / f"{job_id}.{self._starts[job_id]}.{suffix}"
+        if dropped.exists():
+            os.utime(dropped, (self.clock.wall(), self.clock.wall()))
+        if self.awake:
+            self.meter.step()
+        return done.returncode
+
+    def records(self) -> list[EnergyRecord]:
+        """What waits in the outbox, by job and start."""
+        found = [from_json(EnergyRecord, json.loads(path.read_bytes())) for path in self.outbox.folder.iterdir()]
+        return sorted(found, key=lambda record: (record.job_id, record.start_time))
+
+    def record(self) -> EnergyRecord:
+        """The only one."""
+        (record,) = self.records()
+        return record
+
+    def joules(self, from_s: float, to_s: float, *gpus: int) -> float:
+        """The true energy of those GPUs."""
+        return sum(self.gpus[gpu].joules(from_s, to_s) for gpu in gpus or (0,))
