@@ -180,6 +180,8 @@ class Value:
     e_kwh: float | None
     kappa: float
     v: float
+    energy_weight: float = 1.0
+    """What the energy was multiplied by, for its price at that time."""
 
 
 @dataclass(frozen=True, slots=True)

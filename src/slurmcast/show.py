@@ -108,12 +108,15 @@ def explanation(answer: Answer) -> None:
         verdicts.add_row(v["partition"], v["may"], v["reason"])
     if answer["eligibility"]:
         console.print(verdicts)
-    values = _table(
-        "Values v = 1/(a t) - kappa e, higher goes first", "partition", "a: GPUs", "t: time", "e: energy", "kappa", "v"
-    )
+    weighed = any(v.get("energy_weight", 1.0) != 1.0 for v in answer["values"])
+    names = ("partition", "a: GPUs", "t: time", "e: energy", *(["w: price"] if weighed else []), "kappa", "v")
+    formula = "kappa w e (w: price of its hours next to the mean)" if weighed else "kappa e"
+    values = _table(f"Values v = 1/(a t) - {formula}, higher goes first", *names)
     for v in answer["values"]:
         energy = "unknown" if v["e_kwh"] is None else f"{v['e_kwh']:.3g} kWh"
-        values.add_row(v["partition"], str(v["a"]), duration(v["t_s"]), energy, f"{v['kappa']:.3g}", f"{v['v']:.4g}")
+        weight = [f"{v.get('energy_weight', 1.0):.2f}"] if weighed else []
+        row = (v["partition"], str(v["a"]), duration(v["t_s"]), energy, *weight, f"{v['kappa']:.3g}", f"{v['v']:.4g}")
+        values.add_row(*row)
     if answer["values"]:
         console.print(values)
     decision = answer.get("decision")

@@ -14,7 +14,7 @@ from slurmcast.agent.cycle import Agent
 from slurmcast.agent.journal import Journal
 from slurmcast.client import Client, ClientError
 from slurmcast.cluster.base import Cluster, ClusterError, Refused
-from slurmcast.config import AgentConfig, Config, Paths
+from slurmcast.config import AgentConfig, Config, PartitionConfig, Paths
 from slurmcast.model import Change, GpuRequest, Job, Node, Outcome, Partition
 
 A100 = Partition("a100", "a100", (Node("a", 4, 0, 8, 8, 100, 100),), 40.0, default=True)
@@ -349,3 +349,23 @@ def test_what_was_expected_of_running_jobs_is_asked_once(config: Config) -> None
         assert running.estimate is not None
         assert running.estimate.time_s is not None
         assert (running.job.job_id, running.estimate.time_s.p90) == (2, 200.0)
+
+
+def test_prices_are_read_again_and_the_cap_is_by_partition(config: Config, tmp_path: Path) -> None:
+    table = tmp_path / "prices.csv"
+    parts = (PartitionConfig("a100", prior_power_w=300.0), PartitionConfig("a6000", prior_power_w=200.0))
+    agent = replace(config.agent, price_file=table, power_cap_w=250.0)
+    world = World(replace(config, agent=agent, partition=parts), job(1))
+
+    def look() -> tuple[str, float]:
+        (decision,) = world.agent.cycle().decisions
+        return decision.reason, decision.values[0].energy_weight
+
+    assert look()[1] == 1.0, "there is no table yet"
+    table.write_text("time,price_per_kwh\n0,150\n3600,50\n")
+    reason, weight = look()
+    assert weight == pytest.approx(1.5) and "cap" not in reason, "200 W on a6000 have room"
+    table.write_text("time,price_per_kwh\n0,-50\n3600,50\n3601,50\n")
+    assert look()[1] < 1e-3
+    world.agent.config = replace(world.agent.config, agent=replace(agent, power_cap_w=199.0))
+    assert "above the site's cap" in look()[0]

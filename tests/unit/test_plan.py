@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,10 +24,13 @@ from slurmcast.model import (
     Node,
     Partition,
     PendingJob,
+    RunningJob,
     Snapshot,
     Source,
 )
+from slurmcast.policy.inputs import Inputs
 from slurmcast.policy.kappa import Kappas
+from slurmcast.series import read_series
 
 NOW = 1_000_000.0
 CONFIG = AgentConfig()
@@ -118,6 +122,44 @@ def test_each_value_shows_its_own_kappa() -> None:
     assert kappas == {1: {"a100": 0.0, "a6000": 0.0}, 2: {"a100": 1e-3, "a6000": 2e-3}}
     for value in (v for decision in found.values() for v in decision.values):
         assert value.v == pytest.approx(1 / (value.a * value.t_s) - value.kappa * (value.e_kwh or 0))
+
+
+def test_who_lacks_power_stands_behind_and_keeps_its_grace() -> None:
+    late = int(NOW) + 8
+    # 0.36 kWh in an hour on a100 are 360 W, 0.1 in two hours on a6000 are 50 W.
+    jobs = [pending(n, 3600, 7200, kwh=(0.36, 0.1), begin_time=late, grace=late) for n in (1, 2, 3)]
+    now = snapshot(*jobs, a100=(3,))
+    free = plan(now, 0.0, CONFIG)
+    assert {n: change.lift_grace for n, change in changes(free).items()} == dict.fromkeys((1, 2, 3), True)
+
+    capped = plan_by(now, Kappas(0.0), CONFIG, Inputs(800.0, np.array([300.0, 200.0])))
+    made = changes(capped)
+    assert made[1].lift_grace and made[2].lift_grace and not made[3].lift_grace
+    assert "above the site's cap" in decisions(capped)[3].reason and "cap" not in decisions(capped)[2].reason
+    assert order(apply(now, capped)) == [1, 2, 3]
+
+    thrifty = replace(now, partitions=(now.partitions[0], partition("a6000", 1)))
+    moved = plan_by(thrifty, Kappas(0.0), CONFIG, Inputs(800.0, np.array([300.0, 200.0])))
+    assert decisions(moved)[3].partition == "a6000" and changes(moved)[3].lift_grace, "50 W are left for it there"
+
+    runs = Job(9, "alice", 1000, "train", "RUNNING", "", ("a100",), 0, start_time=int(NOW) - 60, gpus_total=1)
+    thrifty_one = pending(9, 3600, kwh=(0.05, 0.05)).estimates[0]
+    for expected, lifted in ((None, [1]), (thrifty_one, [1, 2])):  # 300 W by its type, or 50 W
+        busy = replace(now, running=(RunningJob(runs, expected),))
+        result = plan_by(busy, Kappas(0.0), CONFIG, Inputs(800.0, np.array([300.0, 200.0])))
+        assert [n for n, change in changes(result).items() if change.lift_grace] == lifted
+
+
+def test_energy_counts_by_its_price() -> None:
+    step = int(NOW) // 3600 * 3600
+    dear = read_series(f"time,g_per_kwh\n{step},190\n{step + 7200},10\n{step + 14400},10\n")
+    now = snapshot(pending(1, 3600, 7200), a100=(1,), a6000=(1,))
+    result = plan_by(now, Kappas(1e-4), CONFIG, Inputs(price=dear))
+    for v in decisions(result)[1].values:
+        assert v.energy_weight != 1 and v.e_kwh is not None
+        assert v.v == pytest.approx(1 / (v.a * v.t_s) - v.kappa * v.energy_weight * v.e_kwh)
+    later = plan_by(replace(now, now=now.now // 900 * 900 + 899), Kappas(1e-4), CONFIG, Inputs(price=dear))
+    assert decisions(later)[1].values == decisions(result)[1].values, "no news in each cycle"
 
 
 def test_kappa_turns_the_choice_to_the_thriftier_partition() -> None:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from slurmcast.agent import energy
 from slurmcast.agent.journal import Before, Journal
 from slurmcast.agent.plan import Plan, plan
@@ -25,8 +27,11 @@ from slurmcast.cluster.base import Cluster, Refused
 from slurmcast.codec import from_json, to_json
 from slurmcast.config import Config
 from slurmcast.model import Change, Decision, Estimate, Job, Outcome, Partition, PendingJob, RunningJob, Snapshot
+from slurmcast.policy.inputs import Inputs
 from slurmcast.policy.kappa import Kappas
 from slurmcast.script.reader import OPT_OUT
+from slurmcast.series import CARBON, PRICE
+from slurmcast.series_file import SeriesFile
 
 log = logging.getLogger("slurmcast.agent")
 
@@ -60,6 +65,13 @@ class Agent:
     """Jobs that somebody else was seen to have moved, which the journal is still to be told."""
     sent_outcomes: dict[tuple[int, int], Outcome] = field(default_factory=dict)
     """(Job id, start time) -> the outcome that the daemon has, as far back as loads of finished runs reach."""
+    prices: SeriesFile | None = None
+    """What energy is weighed by."""
+
+    def __post_init__(self) -> None:
+        path = self.config.agent.price_file
+        if path is not None:
+            self.prices = SeriesFile(path, "agent.price_file", "energy counts alike at all hours", (CARBON, PRICE))
 
     def cycle(self, dry_run: bool = False) -> Plan:
         """Raises ClusterError or ClientError where an edge is away, OSError where the journal can't be written: then
@@ -68,13 +80,19 @@ class Agent:
         pending = [job for job in jobs if job.state == "PENDING" and _asks_for_gpus(job)]
         self._forget(pending)
         snapshot, kappas = self._snapshot(jobs, partitions, pending)
-        wanted = plan(snapshot, kappas, self.config.agent)
+        wanted = plan(snapshot, kappas, self.config.agent, self._inputs(partitions))
         if dry_run:
             return wanted
         made = self._make(wanted.changes, pending) if self.config.agent.mode == "on" else set()
         self._report(wanted.decisions, made)
         self.journal.compact(pending)
         return wanted
+
+    def _inputs(self, partitions: Iterable[Partition]) -> Inputs:
+        """The site's cap and prices as they are now."""
+        power_w = {part.name: part.prior_power_w for part in self.config.partition}
+        by_partition = np.array([power_w.get(partition.name) or 0.0 for partition in partitions])
+        return Inputs(self.config.agent.power_cap_w, by_partition, self.prices.series() if self.prices else None)
 
     def _snapshot(
         self, jobs: list[Job], partitions: tuple[Partition, ...], pending: list[Job]

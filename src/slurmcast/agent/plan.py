@@ -19,16 +19,21 @@ from slurmcast.agent.moment import moment_of, shape_of
 from slurmcast.config import AgentConfig
 from slurmcast.eligibility import verdicts
 from slurmcast.model import Change, Decision, May, PendingJob, Snapshot, Value, Verdict
-from slurmcast.policy.base import Floats, Offers, Queue
+from slurmcast.policy.base import Floats, Moment, Offers, Queue
 from slurmcast.policy.capacity import Capacity, Room
+from slurmcast.policy.inputs import NO_INPUTS, Inputs
 from slurmcast.policy.kappa import Kappas
 from slurmcast.policy.placement import assign, first_choice, in_line
+from slurmcast.policy.price import energy_weights, weighted
 from slurmcast.policy.registry import named
 from slurmcast.policy.value import queue_values
+from slurmcast.series import Series
 
 PIN_BASE = 1_000_000
 """With ``priority_mode = "pin"``, priorities start here: above what multifactor weights usually add up to."""
 
+PRICE_STEP_S = 900
+LACKS_POWER = " Started now, it would bring the predicted power above the site's cap."
 MOVE_GAIN = 0.1
 """A job that must wait anyway changes its partition only for a value better by this share, so that it doesn't flap."""
 
@@ -56,6 +61,8 @@ class _Row:
     v: float = 0.0
     """Its value there, where any is known."""
     fits_now: bool = False
+    lacks_power: bool = False
+    """Whether it waits because of the cap on power."""
     order: int = 0
     """Place among all pending jobs, 0 first; ``rank`` is the place on its partition."""
     rank: int | None = None
@@ -74,18 +81,19 @@ class _Row:
         return bool(self.candidates)
 
 
-def plan(snapshot: Snapshot, kappas: Kappas, config: AgentConfig) -> Plan:
+def plan(snapshot: Snapshot, kappas: Kappas, config: AgentConfig, inputs: Inputs = NO_INPUTS) -> Plan:
     """The changes that bring Slurm's queue into the policy's order, and a decision for every pending job.
 
-    At most ``config.max_updates`` changes: those that lift a grace first, then the jobs
-    that fit now, then the others, each in the policy's order. Jobs whose better estimate is still being made are passed
-    over while their grace lasts.
+    At most ``config.max_updates`` changes: those that lift a grace first, then the jobs that fit now, then the others,
+    each in the policy's order. Jobs whose better estimate is still being made are passed over while their grace lasts.
+    ``inputs.gpu_power_w`` is by partition. Slurm knows no cap on power: who lacks it stands behind those that may
+    start, and keeps its grace, but nothing more holds it.
     """
     partitions, billing = snapshot.partitions, config.allow_higher_billing
     rows = [_Row.of(p, verdicts(p, partitions, snapshot.now, billing)) for p in _ready(snapshot)]
-    _decide([row for row in rows if row.ours], snapshot, kappas, config)
+    _decide([row for row in rows if row.ours], snapshot, kappas, config, inputs)
     for row in rows:
-        row.reason = _reason(row)
+        row.reason = _reason(row) + (LACKS_POWER if row.lacks_power else "")
     wanted = [(row, change) for row in rows if (change := _change(row, snapshot.now, config)) is not None]
     wanted.sort(key=lambda pair: (not pair[1].lift_grace, not pair[0].fits_now, pair[0].order))
     changes = tuple(change for _, change in wanted[: config.max_updates])
@@ -100,40 +108,55 @@ def _ready(snapshot: Snapshot) -> list[PendingJob]:
     return sorted(ready, key=lambda p: (p.job.submit_time, p.job.job_id))
 
 
-def _decide(rows: list[_Row], snapshot: Snapshot, kappas: Kappas, config: AgentConfig) -> None:
+def _decide(rows: list[_Row], snapshot: Snapshot, kappas: Kappas, config: AgentConfig, inputs: Inputs) -> None:
     """Ask the policy; sets each row's values, target, place in the line and factor."""
     names = [partition.name for partition in snapshot.partitions]
     may = np.array([[name in row.candidates for name in names] for row in rows], bool).reshape(len(rows), len(names))
     moment = moment_of([row.pending for row in rows], may, snapshot)
     kappa = kappas.matrix([row.pending.job.qos for row in rows], names)
-    v = queue_values(moment.queue, kappa)
-    _explain(rows, moment.queue, kappa, v, names)
-    offers = named(config.policy, kappa)(moment)
-    line = _place(rows, offers, v, snapshot)
+    weights = _energy_weights(moment, inputs.price)
+    priced = weighted(moment, weights)
+    v = queue_values(priced.queue, kappa)
+    _explain(rows, moment.queue, weights, kappa, v, names)
+    offers = named(config.policy, kappa)(priced)
+    line = _place(rows, offers, v, snapshot, moment, inputs)
     _rank([rows[i] for i in line], config)
 
 
-def _explain(rows: Sequence[_Row], queue: Queue, kappa: Floats, v: Floats, names: Sequence[str]) -> None:
+def _energy_weights(moment: Moment, price: Series | None) -> Floats:
+    """By the price from the last quarter of an hour on: values that changed in each cycle would all be news."""
+    if price is None:
+        return np.ones_like(moment.queue.time_s)
+    return energy_weights(price, moment.now_s - moment.now_s % PRICE_STEP_S, moment.queue.time_s)
+
+
+def _explain(
+    rows: Sequence[_Row], queue: Queue, weights: Floats, kappa: Floats, v: Floats, names: Sequence[str]
+) -> None:
     """Sets ``values``: what the paper's formula makes of each pair, whatever the policy."""
     missing, known = np.isnan(queue.energy_kwh), ~np.isnan(v)
-    arrays = (known, queue.gpus.astype(np.int64), queue.time_s, queue.energy_kwh, missing, kappa, v)
+    arrays = (known, queue.gpus.astype(np.int64), queue.time_s, queue.energy_kwh, missing, kappa, v, weights)
     columns = range(len(names))
-    for row, k, a, t, e, gap, ks, vs in zip(rows, *(array.tolist() for array in arrays), strict=True):
+    for row, k, a, t, e, gap, ks, vs, ws in zip(rows, *(array.tolist() for array in arrays), strict=True):
         row.values = tuple(
-            [Value(names[j], a[j], t[j], None if gap[j] else e[j], ks[j], vs[j]) for j in columns if k[j]]
+            [Value(names[j], a[j], t[j], None if gap[j] else e[j], ks[j], vs[j], ws[j]) for j in columns if k[j]]
         )
 
 
-def _place(rows: Sequence[_Row], offers: Offers, v: Floats, snapshot: Snapshot) -> list[int]:
-    """Sets ``target``, ``v`` and ``fits_now``; the rows' places, most urgent first."""
+def _place(
+    rows: Sequence[_Row], offers: Offers, v: Floats, snapshot: Snapshot, moment: Moment, inputs: Inputs
+) -> list[int]:
+    """Sets ``target``, ``v``, ``fits_now`` and ``lacks_power``; the rows' places, most urgent first."""
     names = [partition.name for partition in snapshot.partitions]
     columns = {name: j for j, name in enumerate(names)}
     room = Room([Capacity(p.nodes) for p in snapshot.partitions], [shape_of(row.pending.job) for row in rows])
-    assigned = assign(offers, room.take)
+    power = inputs.room(moment, room.take)
+    assigned = assign(offers, power.take if power else room.take)
     types = first_choice(offers, len(rows)).tolist()
     for i, (row, worth) in enumerate(zip(rows, v.tolist(), strict=True)):
         here = row.pending.job.partitions
         row.fits_now, row.target = i in assigned, ",".join(here)
+        row.lacks_power = power is not None and i in power.refused and not row.fits_now
         if row.fits_now:
             types[i] = assigned[i]
         elif row.movable and len(here) == 1 and types[i] >= 0:
@@ -173,7 +196,7 @@ def _current_factor(row: _Row, config: AgentConfig) -> int:
 def _change(row: _Row, now: float, config: AgentConfig) -> Change | None:
     """The one update that the job needs, or None."""
     pending, job = row.pending, row.pending.job
-    lift = pending.grace_until > now and job.begin_time == pending.grace_until
+    lift = pending.grace_until > now and job.begin_time == pending.grace_until and not row.lacks_power
     if not row.ours:
         return Change(job.job_id, job.submit_time, row.reason, lift_grace=True) if lift else None
     move = row.target != ",".join(job.partitions)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from slurmcast.policy.base import Floats, Policy
-from slurmcast.policy.power import PowerCapped
+from slurmcast.policy.base import Floats, Moment, Policy
+from slurmcast.policy.power import PowerCapped, PowerRoom
 from slurmcast.policy.price import Priced
 from slurmcast.series import Series
 
@@ -26,3 +27,12 @@ class Inputs:
         if self.power_cap_w is not None and self.gpu_power_w is not None:
             policy = PowerCapped(policy, self.power_cap_w, self.gpu_power_w)
         return policy
+
+    def room(self, moment: Moment, take: Callable[[int, int], bool]) -> PowerRoom | None:
+        """What is left below the cap, beside the room that ``take`` uses up; None without a cap."""
+        if self.power_cap_w is None or self.gpu_power_w is None:
+            return None
+        return PowerRoom(moment, self.power_cap_w, self.gpu_power_w, take)
+
+
+NO_INPUTS = Inputs()
