@@ -38,6 +38,8 @@ class Queue:
     """e_ij: median predicted energy of all the job's GPUs, (n, m)."""
     limit_s: Floats
     """The user's time limit, (n,); infinite where there is none."""
+    usage: Floats | None = None
+    """What each one's user used of late, as a multiple of an equal share of it all, (n,); None: users aren't known."""
 
     def __len__(self) -> int:
         return len(self.submit_s)

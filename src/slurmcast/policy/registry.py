@@ -11,6 +11,7 @@ from slurmcast.policy.conservative import Conservative
 from slurmcast.policy.easy import Easy
 from slurmcast.policy.greedy import Greedy
 from slurmcast.policy.lookahead import LONGEST_WAIT_S, PATIENCE, LookAhead
+from slurmcast.policy.multifactor import Multifactor
 from slurmcast.policy.patient import Patient
 from slurmcast.policy.simple import simple
 from slurmcast.policy.value import ValueRule
@@ -47,6 +48,7 @@ POLICIES: dict[str, Known] = {
     "easy": Known(lambda _: Easy(), "EASY backfilling by the users' time limits: what most sites have"),
     "easy_predicted": Known(lambda _: Easy("high"), "EASY by the predicted 0.9 quantile of the running time"),
     "conservative": Known(lambda _: Conservative(), "conservative backfilling by the users' time limits"),
+    "multifactor": Known(lambda _: Multifactor(), "Slurm's priority by age and fairshare, conservative backfilling"),
     "patient": Known(lambda w: Patient(w.kappa), "value, but no job where its value is negative", "kappa"),
     "lookahead": Known(
         lambda w: LookAhead(w.kappa, w.patience, w.longest_wait_s),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from slurmcast.policy.base import J_PER_KWH, Floats, Ints, Moment, Offers, Policy, Queue, Running
+from slurmcast.simulate.usage import Usage
 from slurmcast.simulate.workload import Cluster, Schedule, Workload
 
 Executor = Callable[[Moment, Offers], list[tuple[int, int]]]
@@ -37,13 +38,14 @@ def run(workload: Workload, cluster: Cluster, policy: Policy, executor: Executor
         while ends and ends[0][0] <= now:
             _, job = heapq.heappop(ends)
             free[types[job]] += workload.gpus[job, types[job]]
+            facts.end(job, now)
         if submit_s[arrived] <= now:
             first, arrived = arrived, bisect_right(submit_s, now, arrived)
             queue = np.concatenate([queue, np.arange(first, arrived)])
         if not facts.any_fits(queue, free):
             continue
         running = np.fromiter((job for _, job in ends), np.int64, len(ends))
-        moment = Moment(now, free.copy(), total, facts.queue(queue), facts.running(running, types))
+        moment = Moment(now, free.copy(), total, facts.queue(queue, now), facts.running(running, types))
         starts = executor(moment, policy(moment))
         for place, kind in starts:
             job = int(queue[place])
@@ -70,19 +72,27 @@ class _Facts:
         self._of_job = np.stack([w.submit_s, w.limit_s])
         self._of_pair = np.stack([w.gpus, w.predicted_s, w.high_s, w.predicted_kwh])
         self._of_running = np.empty((5, len(w)))
+        self._usage = Usage(w.user) if w.user else None
 
     def any_fits(self, jobs: Ints, free: Floats) -> bool:
         return bool((self._needed.take(jobs, axis=0) <= free).any())
 
-    def queue(self, jobs: Ints) -> Queue:
+    def queue(self, jobs: Ints, now: float) -> Queue:
         submit_s, limit_s = self._of_job.take(jobs, axis=1)
         gpus, time_s, high_s, energy_kwh = self._of_pair.take(jobs, axis=1)
-        return Queue(submit_s, gpus, self._may.take(jobs, axis=0), time_s, high_s, energy_kwh, limit_s)
+        usage = self._usage.of(jobs, now) if self._usage else None
+        return Queue(submit_s, gpus, self._may.take(jobs, axis=0), time_s, high_s, energy_kwh, limit_s, usage)
 
     def start(self, job: int, kind: int, now: float) -> None:
         gpus, time_s, high_s, energy_kwh = self._of_pair[:, job, kind].tolist()
         limit_s = now + self._of_job[1, job]
         self._of_running[:, job] = gpus, now + time_s, now + high_s, limit_s, energy_kwh * J_PER_KWH / time_s
+        if self._usage:
+            self._usage.occupy(job, gpus, now)
+
+    def end(self, job: int, now: float) -> None:
+        if self._usage:
+            self._usage.occupy(job, -self._of_running[0, job], now)
 
     def running(self, jobs: Ints, types: Ints) -> Running:
         gpus, end_s, high_s, limit_s, power_w = self._of_running.take(jobs, axis=1)
