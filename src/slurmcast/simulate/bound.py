@@ -9,7 +9,7 @@ each job alone picks the type and the start that cost it least, however many oth
 In a schedule that fits, all jobs together pay no more than the last term, so L <= its cost whatever the prices are.
 Prices are constant within a bin, so that a job's cost is piecewise linear in s and the minimum lies where it starts at
 its submission or starts or ends at the border of a bin: L is exact, not rounded to bins. Good prices are found by the
-subgradient method with Polyak's steps; poor ones only make the bound lower.
+subgradient method with Polyak's steps (Held, Wolfe and Crowder 1974) and momentum; poor ones only make the bound lower.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import numpy as np
 from slurmcast.policy.base import Floats, Ints
 from slurmcast.simulate.workload import Cluster, Schedule, Workload
 
-PATIENCE = 8
+PATIENCE = 20
 """Steps without a better bound after which the steps are halved."""
+MOMENTUM = 0.8
 SHORTEST = 1e-3
 """The search ends when steps are this short."""
 
@@ -52,24 +53,23 @@ class Objective:
 
 
 def lower_bound(
-    workload: Workload, cluster: Cluster, objective: Objective, known: Schedule, bins: int = 150, steps: int = 400
+    workload: Workload, cluster: Cluster, objective: Objective, known: Schedule, bins: int = 100, steps: int = 400
 ) -> float:
     """A cost that no schedule of ``workload`` on ``cluster`` can be below.
 
     ``known``: any schedule that fits, the better the faster the search; its cost scales the steps, and prices end with
-    it. ``bins``: of the prices, over the time of that schedule. Takes O(steps n m bins). With ``beta`` = 0 the bound is
-    the least cost of each job alone, which waiting attains.
+    it. ``bins``: of the prices, most of them where jobs wait in that schedule. Takes O(steps n m bins). With
+    ``beta`` = 0 the bound is the least cost of each job alone, which waiting attains.
     """
     alone = objective.place(workload).min(axis=1)
     best = float(alone.sum())
     if objective.beta == 0 or not len(workload):
         return best
     upper = objective.of(workload, known)
-    end_s = float((known.start_s + workload.time_s[np.arange(len(workload)), known.type]).max())
-    edges = np.linspace(workload.submit_s[0], end_s, bins + 1)
+    edges = _edges(workload, known, bins)
     relaxed = [_Type(workload, kind, edges, objective) for kind in range(len(cluster.types))]
     capacity = cluster.gpus[:, None] * np.diff(edges)
-    prices, scale, since = np.zeros_like(capacity), 1.0, 0
+    prices, slope, scale, since = np.zeros_like(capacity), np.zeros_like(capacity), 1.0, 0
     for _ in range(steps):
         costs, starts = zip(*(one.cheapest(price) for one, price in zip(relaxed, prices, strict=True)), strict=True)
         kind = np.argmin(costs, axis=0)
@@ -81,13 +81,22 @@ def lower_bound(
         if since == PATIENCE:
             scale, since = scale / 2, 0
         used = np.stack([one.use(np.flatnonzero(kind == j), starts[j]) for j, one in enumerate(relaxed)])
-        slope = used - capacity
+        slope = used - capacity + MOMENTUM * slope
         slope[(prices == 0) & (slope < 0)] = 0.0
-        norm = float((slope**2).sum())
+        norm = float((slope**2 / capacity).sum())
         if norm == 0 or upper - value <= 1e-9 * abs(upper) or scale < SHORTEST:
             break
-        prices = np.maximum(prices + scale * (upper - value) / norm * slope, 0.0)
+        prices = np.maximum(prices + scale * (upper - value) / norm * slope / capacity, 0.0)
     return best
+
+
+def _edges(workload: Workload, known: Schedule, bins: int) -> Floats:
+    """Borders of the bins, each with as many submissions and starts of jobs that wait: only then have GPUs a price."""
+    waits = known.start_s > workload.submit_s
+    end_s = (known.start_s + workload.time_s[np.arange(len(workload)), known.type]).max()
+    moments = np.concatenate([workload.submit_s[waits], known.start_s[waits], [workload.submit_s[0], end_s]])
+    result: Floats = np.unique(np.quantile(moments, np.linspace(0, 1, bins + 1)))
+    return result
 
 
 class _Type:
@@ -95,10 +104,8 @@ class _Type:
 
     def __init__(self, workload: Workload, kind: int, edges: Floats, objective: Objective) -> None:
         self._edges = edges
-        self._gpus, self._time_s = (
-            workload.gpus[:, kind],
-            np.where(workload.may[:, kind], workload.time_s[:, kind], 1.0),
-        )
+        self._gpus = workload.gpus[:, kind]
+        self._time_s = np.where(workload.may[:, kind], workload.time_s[:, kind], 1.0)
         submit_s = workload.submit_s[:, None]
         borders = np.broadcast_to(edges, (len(workload), len(edges)))
         self._starts = np.maximum(np.hstack([submit_s, borders, borders - self._time_s[:, None]]), submit_s)
