@@ -26,7 +26,7 @@ from slurmcast.simulate.calibrations import DEFAULT, calibration
 from slurmcast.simulate.parallel import each
 from slurmcast.simulate.replay import gavel
 from slurmcast.simulate.replay.compare import Setup, compare
-from slurmcast.simulate.replay.trace import Trace, even_kappa, on, pools
+from slurmcast.simulate.replay.trace import Trace, break_even_kappa, on, pools
 from slurmcast.simulate.synthetic import draw
 
 DATA = Path(os.environ.get("SLURMCAST_DATA", Path(__file__).parents[2] / "shared" / "data")) / "gavel"
@@ -36,7 +36,7 @@ WEIGHTS = (0.0, 0.1, 1.0)
 LONGEST_WAITS_D = (7.0, 60.0)
 """Of the look-ahead rule: its default, and one for queues that are weeks old."""
 REPLAY_NOISE = (0.0, 0.3)
-NOISE, UNKNOWN, SEEDS = (0.0, 0.1, 0.3, 0.6), (0.0, 0.1, 0.3), (5, 40)
+NOISE, UNKNOWN, SEEDS = (0.0, 0.1, 0.3, 0.6), (0.0, 0.1, 0.3), (3, 40)
 """How often errors are drawn on a trace, and how many samples there are of made-up work."""
 MADE_UP = "made-up"
 """Work like the paper's."""
@@ -74,7 +74,7 @@ def result(task: Task) -> dict[str, Any]:
     """Figures of one run."""
     trace = work(task.trace, task.seed)
     weights = Weights(longest_wait_s=(task.longest_wait_d or 0.0) * DAY_S)
-    kappa = task.weight * even_kappa(trace.workload)
+    kappa = task.weight * break_even_kappa(trace.workload)
     setup = Setup((task.policy,), (kappa,), weights, noise=task.noise, unknown=task.unknown, seed=task.seed)
     (found,) = compare(trace, setup)
     return {**asdict(task), "jobs": len(trace.workload), **asdict(found.metrics)}
@@ -100,7 +100,7 @@ def errors(traces: Sequence[str], policies: Sequence[str]) -> Iterator[Task]:
 
 
 def means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Means over the seeds."""
+    """Means over the seeds, and the standard deviation of the waiting time."""
     same = ("part", "trace", "policy", "weight", "noise", "longest_wait_d", "unknown")
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
@@ -111,6 +111,7 @@ def means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             **dict(zip(same, key, strict=True)),
             "seeds": len(group),
             **{name: round(float(np.mean([row[name] for row in group])), 3) for name in figures},
+            "wait_s_sd": round(float(np.std([row["wait_s"] for row in group])), 3),
         }
         for key, group in groups.items()
     ]

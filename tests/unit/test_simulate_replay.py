@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from slurmcast.cli import main
 from slurmcast.probe import gpus
 from slurmcast.simulate.replay import gavel, swf
-from slurmcast.simulate.replay.trace import Pools, TraceError, even_kappa, load, pools, sized
+from slurmcast.simulate.replay.trace import Pools, TraceError, break_even_kappa, load, pools, sized
 
 HEADER = "; Version: 2.2\n; MaxProcs: 64\n\n"
 
@@ -85,7 +85,7 @@ def test_swf_jobs_on_gpus_of_two_types(tmp_path: Path) -> None:
     assert jobs.submit_s.tolist() == [0, 20]  # sorted, from the first on
     assert jobs.gpus.tolist() == [[1, 1], [3, 3]]
     assert jobs.may.tolist() == [[True, True], [True, False]]
-    assert jobs.limit_s.tolist() == [np.inf, 600]
+    assert jobs.limit_s.tolist() == [np.inf, 600] and jobs.user == ("7", "7")
     ratio = gpus.ratio("a100", "v100")
     assert ratio is not None and jobs.time_s == pytest.approx(np.outer([200, 100], [1, np.exp(ratio.log)]))
     card = gpus.find("a100")
@@ -133,7 +133,7 @@ def test_gavel_jobs_have_measured_times(tmp_path: Path) -> None:
     )
     found = gavel.trace(gavel.read(trace), gavel.speeds(table), pools("v100=4,k80=4"), seed=1)
     jobs = found.workload
-    assert jobs.submit_s.tolist() == [0, 10]
+    assert jobs.submit_s.tolist() == [0, 10] and jobs.user == ()
     assert jobs.time_s[0].tolist() == [100, 400]
     assert jobs.time_s[1, 0] == 10 and jobs.may[1].tolist() == [True, False]
     longest = np.array([400, 10])
@@ -230,11 +230,11 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, options: list[str], mess
     assert done.exit_code == 1 and message in done.output and "Traceback" not in done.output
 
 
-def test_time_and_energy_count_alike_with_the_even_kappa(tmp_path: Path) -> None:
+def test_time_and_energy_count_alike_with_the_break_even_kappa(tmp_path: Path) -> None:
     trace, table = gavel_files(tmp_path, *(gavel_line(steps=4 * number, arrival=number) for number in (100, 200, 300)))
     jobs = gavel.trace(gavel.read(trace), gavel.speeds(table), pools("v100=4"), seed=1).workload
-    kappa = even_kappa(jobs)
+    kappa = break_even_kappa(jobs)
     values = 1 / (jobs.gpus * jobs.time_s) - kappa * jobs.energy_kwh
     assert values[1, 0] == pytest.approx(0, abs=1e-12)
     assert values[0, 0] > 0 > values[2, 0]
-    assert np.isnan(even_kappa(replace(jobs, energy_kwh=np.full((3, 1), np.nan))))
+    assert np.isnan(break_even_kappa(replace(jobs, energy_kwh=np.full((3, 1), np.nan))))

@@ -13,7 +13,7 @@ from slurmcast.simulate import engine
 from slurmcast.simulate.executors import EXECUTORS
 from slurmcast.simulate.metrics import Metrics, measure
 from slurmcast.simulate.noise import with_noise
-from slurmcast.simulate.replay.trace import Trace, even_kappa, load
+from slurmcast.simulate.replay.trace import Trace, break_even_kappa, load
 from slurmcast.simulate.workload import Schedule, Workload
 
 NOISE = 0.3
@@ -103,7 +103,7 @@ def report(trace: Trace, setup: Setup, results: list[Result]) -> dict[str, Any]:
         "jobs": len(trace.workload),
         "gpus": dict(zip(cluster.types, cluster.gpus.astype(int).tolist(), strict=True)),
         "load": load(trace.workload, cluster.gpus),
-        "even_kappa": None if math.isnan(even := even_kappa(trace.workload)) else even,
+        "break_even_kappa": None if math.isnan(even := break_even_kappa(trace.workload)) else even,
         "predictions": setup.predictions(trace)[1],
         "setup": asdict(setup),
         "notes": list(trace.notes),

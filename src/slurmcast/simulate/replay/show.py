@@ -36,8 +36,8 @@ def replayed(answer: Mapping[str, Any]) -> None:
     gpus = ", ".join(f"{count} {name}" for name, count in answer["gpus"].items())
     console.print(f"{gpus}; load {answer['load']:.2f}; executor {answer['setup']['executor']}")
     console.print(f"predictions: {answer['predictions']}")
-    if even := answer["even_kappa"]:
-        console.print(f"time and energy of the median job count alike with kappa = {even:.2g}")
+    if kappa := answer["break_even_kappa"]:
+        console.print(f"break-even kappa of the median job: {kappa:.2g}")
     for note in answer["notes"]:
         console.print(note)
     if missing := max((row["energy_unknown"] for row in answer["results"]), default=0):

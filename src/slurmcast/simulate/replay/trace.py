@@ -102,7 +102,7 @@ def load(workload: Workload, gpus_of_type: Floats) -> float:
     return float((1 / rate).sum()) / span_s if span_s else math.inf
 
 
-def even_kappa(workload: Workload) -> float:
+def break_even_kappa(workload: Workload) -> float:
     """The kappa, in 1/(GPU s kWh), with which time and energy of the median job count alike on the type where that is
     least: min_j 1 / (a_ij t_ij e_ij). Around it, kappa makes a difference. NaN where no energy is known."""
     with np.errstate(divide="ignore"):
@@ -153,7 +153,7 @@ def submitted(
         high_s=time_s.copy(),
         predicted_kwh=energy_kwh.copy(),
         limit_s=limit_s[order],
-        user=tuple(user[i] for i in order) if user else (),
+        user=tuple(user[i] for i in order) if any(user) else (),
     )
 
 
