@@ -13,7 +13,7 @@ from slurmcast.policy.registry import POLICIES, named
 from slurmcast.policy.simple import simple
 from slurmcast.policy.value import ValueRule
 from slurmcast.simulate.engine import SimulationError, run, verify
-from slurmcast.simulate.executors import skip
+from slurmcast.simulate.executors import EXECUTORS, skip
 from slurmcast.simulate.workload import Schedule, Workload
 from tests.unit.test_simulate_engine import CLUSTER, random_workload, workload
 
@@ -30,10 +30,16 @@ def highest_w(jobs: Workload, schedule: Schedule) -> float:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(2, 40), st.integers(0, 10_000), st.sampled_from(sorted(POLICIES)), st.floats(1201, 3000))
-def test_the_cap_holds(n: int, seed: int, name: str, cap_w: float) -> None:
+@given(
+    st.integers(2, 40),
+    st.integers(0, 10_000),
+    st.sampled_from(sorted(POLICIES)),
+    st.floats(1201, 3000),
+    st.sampled_from(sorted(EXECUTORS)),
+)
+def test_the_cap_holds(n: int, seed: int, name: str, cap_w: float, executor: str) -> None:
     jobs = random_workload(n, seed)
-    schedule = run(jobs, CLUSTER, PowerCapped(named(name, 1e-4, 1.0), cap_w, GPU_W), skip)
+    schedule = run(jobs, CLUSTER, PowerCapped(named(name, 1e-4, 1.0), cap_w, GPU_W), EXECUTORS[executor])
     verify(jobs, CLUSTER, schedule)
     assert highest_w(jobs, schedule) <= cap_w + 1e-6
     assert highest_w(jobs, run(jobs, CLUSTER, named(name, 1e-4, 1.0), skip)) <= 4 * 300 + 8 * 200

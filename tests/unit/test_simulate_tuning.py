@@ -174,6 +174,7 @@ def test_a_report_recommends_what_its_points_say() -> None:
         assert answer["recommended"]["pareto"]
     assert wait["sure"] and wait["gain"]["p05"] > 0 and wait["recommended"]["kappa"] < 1e-6
     assert wait == told((0.0, 1.0, 0.0)), "the same seed, the same answer"
+    assert wait["easy"] == energy["easy"] and wait["easy"]["wait_s"] > wait["recommended"]["wait_s"]
     assert not energy["sure"] and energy["recommended"]["kappa"] >= 1e-5
 
     lines = picture(wait)

@@ -98,7 +98,14 @@ def test_energy_is_worth_a_larger_kappa_and_apply_sets_it(daemon: Daemon, tmp_pa
 def test_the_tables_tell_the_same(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "150")
     printed = tune(daemon, "--objective", "energy").output
-    for words in ("mean wait", "* recommended", f"on all {DAYS} days", "It does better also on days", "120 runs"):
+    for words in (
+        "mean wait",
+        "* recommended",
+        f"on all {DAYS} days",
+        "It does better also on days",
+        "Next to EASY",
+        "120 runs",
+    ):
         assert words in printed, printed
 
 

@@ -11,7 +11,7 @@ weren't, which says what to expect of it in weeks that nobody has seen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,8 @@ FIGURES = ("run_s", "wait_s", "energy_kwh", "waiting_tasks")
 """What is summed up for each kappa and block; the objective weighs the first three."""
 OBJECTIVES = {"run": (1.0, 0.0, 0.0), "wait": (0.0, 1.0, 0.0), "energy": (0.0, 0.0, 1.0)}
 """alpha, beta, gamma."""
+REFERENCE = "easy"
+"""What most sites have, beside which the gains are shown; kappa means nothing to it."""
 POINTS = 24
 """Kappas that are tried, beside 0 and the present one."""
 BEYOND = 4.0
@@ -126,7 +128,7 @@ def grid(break_evens: Floats, present: float) -> Floats:
 def sweep(samples: Sequence[Sample], kappas: Floats, setup: Setup, processes: int | None = None) -> Sweep:
     """Run every sample under every kappa, on all cores. Raises :class:`slurmcast.simulate.engine.SimulationError`."""
     tasks = [(sample, kappa) for kappa in kappas.tolist() for sample in samples]
-    found = each(partial(_one, setup), tasks, f"{len(kappas)} kappas", processes)
+    found = each(partial(_one, setup), tasks, f"{setup.policy}, {len(kappas)} runs", processes)
     rows = [found[start : start + len(samples)] for start in range(0, len(found), len(samples))]
     sums = np.array([np.concatenate([sums for sums, _ in row]) for row in rows])
     return Sweep(kappas, sums, np.array([max(longest for _, longest in row) for row in rows]))
@@ -216,10 +218,12 @@ def report(samples: Sequence[Sample], setup: Setup, kind: str, processes: int | 
     cost = costs(totals, setup.weights, present)
     front = pareto(totals[:, 1], totals[:, 2])
     jobs, count = sum(len(sample.workload) for sample in samples), found.sums.shape[1]
-    names = ("kappa", *FIGURES, "wait_max_s", "objective", "pareto")
-    columns = (found.kappas, *totals.T, found.wait_max_s, cost, front)
+    names = (*FIGURES, "wait_max_s", "kappa", "objective", "pareto")
+    columns = (*totals.T, found.wait_max_s, found.kappas, cost, front)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     points = [dict(zip(names, row, strict=True)) for row in rows]
+    today = sweep(samples, np.zeros(1), replace(setup, policy=REFERENCE), processes)
+    figures = (*today.sums.sum(axis=1)[0].tolist(), float(today.wait_max_s[0]))
     low, middle, high = (None if np.isnan(gain) else gain for gain in choice.gain)
     sure, reason = _verdict(choice, present, jobs, count, kind)
     return {
@@ -236,6 +240,7 @@ def report(samples: Sequence[Sample], setup: Setup, kind: str, processes: int | 
         "sure": sure,
         "reason": reason,
         "points": points,
+        REFERENCE: dict(zip(names, figures, strict=False)),
     }
 
 

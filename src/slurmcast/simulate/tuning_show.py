@@ -41,17 +41,20 @@ def _table(answer: Answer) -> Table:
     for name in ("", "kappa", "mean wait", "waited", "longest wait", "mean run", "energy", "objective"):
         table.add_column(name, justify="right")
     for point in answer["points"]:
-        table.add_row(
-            MARKS[_kind(answer, point)],
-            f"{point['kappa']:g}",
-            duration(point["wait_s"] / jobs),
-            f"{point['waiting_tasks'] / jobs:.0%}",
-            duration(point["wait_max_s"]),
-            duration(point["run_s"] / jobs),
-            f"{point['energy_kwh']:.1f} kWh",
-            f"{point['objective']:.4f}",
-        )
+        mark, kappa = MARKS[_kind(answer, point)], f"{point['kappa']:g}"
+        table.add_row(mark, kappa, *_figures(point, jobs), f"{point['objective']:.4f}")
+    table.add_row("", "EASY", *_figures(answer["easy"], jobs), "")
     return table
+
+
+def _figures(point: Answer, jobs: int) -> tuple[str, ...]:
+    return (
+        duration(point["wait_s"] / jobs),
+        f"{point['waiting_tasks'] / jobs:.0%}",
+        duration(point["wait_max_s"]),
+        duration(point["run_s"] / jobs),
+        f"{point['energy_kwh']:.1f} kWh",
+    )
 
 
 def _kind(answer: Answer, point: Answer) -> str:
@@ -84,13 +87,16 @@ def _places(values: Floats, size: int) -> list[int]:
 
 
 def _words(answer: Answer) -> list[str]:
-    best, now, gain = answer["recommended"], answer["present"], answer["gain"]
+    best, now, gain, easy = (answer[name] for name in ("recommended", "present", "gain", "easy"))
     weights = ", ".join(f"{name} {weight:g}" for name, weight in answer["weights"].items())
     kind, count = answer["blocks"]["kind"], answer["blocks"]["count"]
-    changes = ", ".join(f"{name} {_change(best[key], now[key])}" for name, key in SHOWN)
+    changes, beside = (
+        ", ".join(f"{name} {_change(best[key], base[key])}" for name, key in SHOWN) for base in (now, easy)
+    )
     lines = [
         f"Best for {weights} (running, waiting, energy; each next to what it is now): kappa = {best['kappa']:g}",
         f"Next to the present kappa = {now['kappa']:g}, on all {count} {kind}: {changes}.",
+        f"Next to EASY backfilling by the users' time limits: {beside}.",
     ]
     if gain["p50"] is not None:
         low, middle, high = (f"{gain[name]:+.1%}" for name in ("p05", "p50", "p95"))
