@@ -162,6 +162,34 @@ def test_energy_counts_by_its_price() -> None:
     assert decisions(later)[1].values == decisions(result)[1].values, "no news in each cycle"
 
 
+def running(job_id: int, until_s: int, gpus: int = 1) -> RunningJob:
+    """On a100, since half an hour."""
+    job = Job(job_id, "alice", 1000, "train", "RUNNING", "", ("a100",), 0, start_time=int(NOW) - 1800, gpus_total=gpus)
+    time_s = Interval(until_s + 1000, until_s + 1800, until_s + 2000)
+    return RunningJob(replace(job, time_limit_s=10**5), replace(pending(job_id).estimates[0], time_s=time_s))
+
+
+def test_a_job_waits_for_the_better_partition_and_is_told_so() -> None:
+    """Under lookahead: 9,000 s are saved on a100, which comes free in half an hour; for 900 s nobody waits."""
+    jobs = (pending(1, 3600, 12600, at="a6000"), pending(2, 3600, 4500))
+    now = replace(snapshot(*jobs, a100=(0,), a6000=(2,)), running=(running(9, 1800, 4),))
+    ahead = plan(now, 0.0, replace(CONFIG, policy="lookahead"))
+    assert {n: decision.partition for n, decision in decisions(ahead).items()} == {1: "a100", 2: "a6000"}
+    assert decisions(ahead)[1].reason == "It waits for a100, which is better for it than a6000 now."
+    assert changes(ahead)[1].partition == "a100"
+    at_once = plan(now, 0.0, replace(CONFIG, policy="lookahead", patience=0.0))
+    assert decisions(at_once)[1].partition == "a6000"
+
+
+def test_nobody_passes_a_job_that_has_waited_too_long() -> None:
+    wide, later = pending(1, 3600, 5400, gpus=4), pending(2, 600, 900)
+    now = replace(snapshot(wide, later, a100=(2,)), running=(running(9, 1800, 2),))
+    assert order(apply(now, plan(now, 0.0, replace(CONFIG, policy="lookahead")))) == [2, 1]
+    late = plan(now, 0.0, replace(CONFIG, policy="lookahead", longest_wait_h=0.0))
+    assert order(apply(now, late)) == [1, 2]
+    assert decisions(late)[2].reason == "It waits on a6000; on a100, GPUs are kept for a job that has waited too long."
+
+
 def test_kappa_turns_the_choice_to_the_thriftier_partition() -> None:
     now = snapshot(pending(1, 3600, 4000, kwh=(1.0, 0.5)), a100=(1,), a6000=(1,))
     assert decisions(plan(now, 0.0, CONFIG))[1].partition == "a100"

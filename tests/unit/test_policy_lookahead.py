@@ -65,7 +65,8 @@ def test_those_that_wait_make_the_wait_of_others_longer() -> None:
     """One GPU of "big" comes free in 20 s. The first job waits for it; the second would have to wait for 120 s."""
     now = moment([(100, 300), (101, 300)], (0, 2), [(0, 1, 20)])
     offers = LookAhead()(now)
-    assert list(zip(offers.jobs.tolist(), offers.types.tolist(), strict=True)) == [(0, 0), (1, 1)]
+    assert list(zip(offers.jobs.tolist(), offers.types.tolist(), strict=True)) == [(0, 0), (1, 1), (1, 0)]
+    assert skip(now, offers) == [(1, 1)]
 
 
 def test_unknown_jobs_and_unknown_ends() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from slurmcast.series import Series
 PIN_BASE = 1_000_000
 """With ``priority_mode = "pin"``, priorities start here: above what multifactor weights usually add up to."""
 
+HOUR_S = 3600.0
 PRICE_STEP_S = 900
 LACKS_POWER = " Started now, it would bring the predicted power above the site's cap."
 MOVE_GAIN = 0.1
@@ -61,6 +62,8 @@ class _Row:
     v: float = 0.0
     """Its value there, where any is known."""
     fits_now: bool = False
+    kept_off: list[Value] = field(default_factory=list)
+    """Where the policy doesn't want it now."""
     lacks_power: bool = False
     """Whether it waits because of the cap on power."""
     order: int = 0
@@ -118,7 +121,8 @@ def _decide(rows: list[_Row], snapshot: Snapshot, kappas: Kappas, config: AgentC
     priced = weighted(moment, weights)
     v = queue_values(priced.queue, kappa)
     _explain(rows, moment.queue, weights, kappa, v, names)
-    offers = named(config.policy, kappa)(priced)
+    longest_wait_s = config.longest_wait_h * HOUR_S
+    offers = named(config.policy, kappa, patience=config.patience, longest_wait_s=longest_wait_s)(priced)
     line = _place(rows, offers, v, snapshot, moment, inputs)
     _rank([rows[i] for i in line], config)
 
@@ -153,7 +157,9 @@ def _place(
     power = inputs.room(moment, room.take)
     assigned = assign(offers, power.take if power else room.take)
     types = first_choice(offers, len(rows)).tolist()
-    for i, (row, worth) in enumerate(zip(rows, v.tolist(), strict=True)):
+    offered = np.zeros(v.shape, bool)
+    offered[offers.jobs, offers.types] = True
+    for i, (row, worth, wanted) in enumerate(zip(rows, v.tolist(), offered.tolist(), strict=True)):
         here = row.pending.job.partitions
         row.fits_now, row.target = i in assigned, ",".join(here)
         row.lacks_power = power is not None and i in power.refused and not row.fits_now
@@ -161,7 +167,10 @@ def _place(
             types[i] = assigned[i]
         elif row.movable and len(here) == 1 and types[i] >= 0:
             staying = columns[here[0]]
-            types[i] = staying if _is_hardly_better(worth[types[i]], worth[staying]) else types[i]
+            stays = wanted[staying] and _is_hardly_better(worth[types[i]], worth[staying])
+            types[i] = staying if stays else types[i]
+        if not row.fits_now:
+            row.kept_off = [value for value in row.values if not wanted[columns[value.partition]]]
         if row.values and types[i] >= 0:
             row.v = worth[types[i]]
             if row.fits_now or row.movable:
@@ -229,6 +238,11 @@ def _reason(row: _Row) -> str:
     if not others:
         elsewhere = [f"Not on {v.partition}: {v.reason}" for v in row.verdicts if v.partition != row.target]
         return " ".join([f"{row.target} is the only choice, and it {where}.", *elsewhere])
+    if row.kept_off:
+        off = max(row.kept_off, key=lambda value: value.v)
+        if off.v > row.v:
+            return f"It waits on {row.target}; on {off.partition}, GPUs are kept for a job that has waited too long."
+        return f"It waits for {row.target}, which is better for it than {off.partition} now."
     if row.v >= max(others):
         return f"{row.target} has the best value for it, and it {where}."
     if row.fits_now:

@@ -25,7 +25,7 @@ from math import ceil, inf, isnan
 import numpy as np
 
 from slurmcast.policy.backfill import Profile, ends
-from slurmcast.policy.base import Floats, Moment, Offers, Running
+from slurmcast.policy.base import Floats, Mask, Moment, Offers, Running
 from slurmcast.policy.value import by_value, queue_values, with_unknown
 
 DAY_S = 86400.0
@@ -37,7 +37,7 @@ LONGEST_WAIT_S = 7 * DAY_S
 
 @dataclass(frozen=True)
 class LookAhead:
-    """The rule as a policy. Jobs that wait are offered the type that they wait for."""
+    """The rule as a policy. Jobs that wait are offered the type that they wait for, then the others that are full."""
 
     kappa: float | Floats = 0.0
     """In 1/(GPU s kWh)."""
@@ -58,14 +58,14 @@ class LookAhead:
         v = with_unknown(queue, queue_values(queue, self.kappa))
         pools = _pools(moment)
         first = _overdue(moment, pools, self.longest_wait_s)
-        v[[job for job, _ in first]] = np.nan
-        planned = _plan(moment, pools, v, self.patience)
-        v[[job for job, _ in planned]] = np.nan
-        v[queue.gpus <= [pool.free for pool in pools]] = (
-            np.nan
-        )  # what fits here and isn't planned would delay the first
-        rest = by_value(v)
+        planned, waiting = _plan(moment, pools, v, self.patience, {job for job, _ in first})
         early = Offers.of(first + planned)
+        v[early.jobs, early.types] = np.nan
+        fits = queue.gpus <= [pool.free for pool in pools]
+        v[fits & (waiting[:, None] | [pool.profile is not None for pool in pools])] = np.nan
+        rest = by_value(
+            v
+        )  # what is full, and for those that start, where else they may if nodes' borders are in the way
         return Offers(np.concatenate([early.jobs, rest.jobs]), np.concatenate([early.types, rest.types]))
 
 
@@ -152,19 +152,24 @@ def _overdue(moment: Moment, pools: list[_Pool], longest_wait_s: float) -> list[
     return [(job, kind)]
 
 
-def _plan(moment: Moment, pools: list[_Pool], v: Floats, patience: float) -> list[tuple[int, int]]:
-    """The pairs by falling v_ij(w), each job once, until no GPU is free. Waits only grow while jobs are planned, and
-    values fall, so that a pair is looked at again only when it comes to the top."""
+def _plan(
+    moment: Moment, pools: list[_Pool], v: Floats, patience: float, without: set[int]
+) -> tuple[list[tuple[int, int]], Mask]:
+    """The pairs by falling v_ij(w), each job once, until no GPU is free; and which jobs were looked at and wait, (n,).
+
+    Waits only grow while jobs are planned, and values fall, so that a pair is looked at again only when it comes to the
+    top. ``without``: jobs that have a place.
+    """
     queue = moment.queue
     gpus, time_s, limit_s, values = queue.gpus.tolist(), queue.time_s.tolist(), queue.limit_s.tolist(), v.tolist()
     jobs, types = np.nonzero(~np.isnan(v))
     top = list(zip((-v[jobs, types]).tolist(), jobs.tolist(), types.tolist(), strict=True))
     heapq.heapify(top)
-    planned: dict[int, int] = {}
-    held: set[int] = set()  # would delay a reservation
+    planned: list[tuple[int, int]] = []
+    waiting, done = np.zeros(len(queue), bool), set(without)
     while top and any(pool.free for pool in pools):
         before, job, kind = heapq.heappop(top)
-        if job in planned or job in held:
+        if job in done:
             continue
         a, t = gpus[job][kind], time_s[job][kind]
         wait_s = pools[kind].wait(a, limit_s[job])
@@ -174,12 +179,12 @@ def _plan(moment: Moment, pools: list[_Pool], v: Floats, patience: float) -> lis
         if -value > before and top and -value > top[0][0]:
             heapq.heappush(top, (-value, job, kind))
             continue
-        if wait_s and a <= pools[kind].free:
-            held.add(job)
-        else:
-            planned[job] = kind
+        done.add(job)
+        waiting[job] = wait_s > 0
+        if not wait_s or a > pools[kind].free:  # else it would delay the reservation
+            planned.append((job, kind))
         pools[kind].take(a, wait_s, t, limit_s[job])
-    return list(planned.items())
+    return planned, waiting
 
 
 def _loss(gpus: float, time_s: float, wait_s: float, patience: float) -> float:
