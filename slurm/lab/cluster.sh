@@ -78,8 +78,8 @@ C
     echo "PartitionName=a100 Nodes=a100-[1-${A100%x*}] Default=YES MaxTime=7-0 DefaultTime=60 State=UP"
     echo "PartitionName=a6000 Nodes=a6000-[1-${A6000%x*}] MaxTime=7-0 DefaultTime=60 State=UP"
   } > /etc/slurm/slurm.conf
-  # Typed GPUs need a device file; nothing opens them.
-  for gpu in $(seq 0 15); do : > /var/lib/slurm/dev/nvidia"$gpu"; done
+  # GPUs need device files, or Slurm doesn't tell their numbers to prolog and jobs; nothing opens them.
+  for gpu in $(seq 0 15); do ln -sf /dev/null /var/lib/slurm/dev/nvidia"$gpu"; done
   for partition in a100 a6000; do
     shape=$([ $partition = a100 ] && echo "$A100" || echo "$A6000")
     echo "NodeName=$partition-[1-${shape%x*}] Name=gpu Type=$partition File=/var/lib/slurm/dev/nvidia[0-$((${shape#*x} - 1))]"

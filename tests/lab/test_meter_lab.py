@@ -1,0 +1,167 @@
+"""The meter on nodes of the real Slurm, by its own prolog and epilog; only the cards are a stand-in."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.fake_nvml.script import Told, library, script
+from tests.lab.conftest import LAB, Services, Slurm, eventually, run
+
+pytestmark = pytest.mark.lab
+
+SCRIPTS = LAB.parent
+NODES = ("a100-1", "a100-2")
+POWER_W = {"a100-1": 300.0, "a100-2": 200.0}
+MARKERS = Path("/run/slurmcast-meter")
+CONF = Path("/etc/slurm/slurm.conf")
+CONFIG = """
+cluster = "lab"
+[paths]
+run_dir = "/nowhere"
+[client]
+server = "127.0.0.1:6990"
+[meter]
+markers = "{markers}"
+state_dir = "{state}"
+"""
+
+
+@dataclass
+class NodeMeter:
+    """A meter as on a node of its own: it reaches the daemon by munge alone."""
+
+    node: str
+    folder: Path
+    told: Told = field(init=False)
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        self.told = script(self.folder / "nvml", 2, real_time=True)
+        for gpu in range(2):
+            self.told.gpu[gpu].draw([(0, POWER_W[self.node], 8 * 2**30, 0.8)])
+        text = CONFIG.format(markers=MARKERS / self.node, state=self.folder / "state")
+        (self.folder / "slurmcast.toml").write_text(text)
+
+    def start(self) -> None:
+        nvml = {"LD_LIBRARY_PATH": str(library(self.folder).parent), "FAKE_NVML": str(self.folder / "nvml")}
+        command = [sys.executable, "-m", "slurmcast.cli", "--config", str(self.folder / "slurmcast.toml"), "meter"]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stderr=log, env={**os.environ, **nvml})
+        eventually(lambda: "watching" in self.log, f"the meter of {self.node} runs")
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(20)
+
+
+@pytest.fixture
+def prolog(tmp_path: Path) -> Iterator[Path]:
+    """Slurm with our prolog and epilog. All nodes of the lab are one host: each gets markers of its own."""
+    before = CONF.read_text()
+    for what in ("prolog", "epilog"):
+        real = SCRIPTS / f"{what}.d/50-slurmcast-meter.sh"
+        wrapper = Path(f"/etc/slurm/{what}.sh")
+        wrapper.write_text(f"#!/bin/sh\nexport SLURMCAST_METER_MARKERS={MARKERS}/$SLURMD_NODENAME\nexec {real}\n")
+        wrapper.chmod(0o755)
+    CONF.write_text(f"{before}\nPrologFlags=Alloc\nProlog=/etc/slurm/prolog.sh\nEpilog=/etc/slurm/epilog.sh\n")
+    run("scontrol", "reconfigure")
+    eventually(lambda: "prolog.sh" in run("scontrol", "show", "config"), "Slurm knows the prolog")
+    yield MARKERS
+    CONF.write_text(before)
+    run("scontrol", "reconfigure")
+
+
+@pytest.fixture
+def meters(tmp_path: Path) -> Iterator[dict[str, NodeMeter]]:
+    found = {node: NodeMeter(node, tmp_path / node) for node in NODES}
+    yield found
+    for meter in found.values():
+        meter.end(signal.SIGKILL)
+
+
+def energies() -> dict[int, tuple[str, int, float | None]]:
+    """State, seconds and Joules of each run in the daemon's store; a run that was stored twice fails."""
+    with sqlite3.connect("file:/var/lib/slurmcast/store.db?mode=ro", uri=True) as db:
+        outcomes = [json.loads(row[0]) for row in db.execute("SELECT outcome FROM outcome")]
+    assert len({(o["job_id"], o["start_time"]) for o in outcomes}) == len(outcomes)
+    return {
+        o["job_id"]: (o["state"], o["elapsed_s"], None if o["energy_kwh"] is None else o["energy_kwh"] * 3.6e6)
+        for o in outcomes
+    }
+
+
+def job(slurm: Slurm, seconds: int, *options: str) -> int:
+    return slurm.sbatch("-p", "a100", *options, "-t", "2", script=f"#!/bin/bash\nsleep {seconds}\n")
+
+
+def test_energy_of_jobs_on_several_nodes_once(
+    slurm: Slurm, services: Services, prolog: Path, meters: dict[str, NodeMeter]
+) -> None:
+    services.config.write_text(services.config.read_text() + '\n[meter]\nnodes = ["a100-*"]\n')
+    for meter in meters.values():
+        meter.start()
+    services.start()
+    alone = [job(slurm, 4, "-w", node, "--gres=gpu:1") for node in NODES]
+    both = job(slurm, 3, "-N", "2", "--gres=gpu:1")
+    cancelled = job(slurm, 60, "-w", "a100-1", "--gres=gpu:2")
+    eventually(lambda: slurm.job(both)["JobState"] == "COMPLETED", "the job on two nodes is over", 30)
+    services.kill("daemon")
+    meters["a100-1"].end(signal.SIGKILL)
+    eventually(lambda: slurm.job(cancelled)["JobState"] == "RUNNING", "the last job runs")
+    meters["a100-1"].start()
+    time.sleep(2)
+    run("scancel", str(cancelled))
+    services.start("daemon")
+    ids = [*alone, both, cancelled]
+    eventually(lambda: all(energies().get(n, (0, 0, None))[2] for n in ids), "every job has its energy", 60)
+    found = energies()
+    power_w = {alone[0]: 300.0, alone[1]: 200.0, both: 500.0, cancelled: 600.0}
+    for number, watts in power_w.items():
+        state, elapsed_s, energy_j = found[number]
+        assert energy_j is not None
+        # Slurm counts whole seconds; from prolog to epilog it is a little more or less.
+        assert abs(energy_j / watts - elapsed_s) < 2.5, (number, state, elapsed_s, energy_j)
+    assert found[cancelled][0] == "CANCELLED" and found[both][0] == "COMPLETED"
+
+
+def test_a_forged_record_is_refused(slurm: Slurm, services: Services) -> None:
+    services.config.write_text(services.config.read_text() + '\n[meter]\nnodes = ["a100-*"]\n')
+    services.start("daemon")
+    forge = (
+        "from slurmcast import client, config; "
+        "print(client.Client(config.load()).request('POST', '/v1/energy', {'records': []}))"
+    )
+    by_munge = Path("/tmp/forge.toml")
+    by_munge.write_text('[paths]\nrun_dir = "/nowhere"\n[client]\nserver = "127.0.0.1:6990"\n')
+    for settings in ("/etc/slurmcast/slurmcast.toml", str(by_munge)):
+        command = ["runuser", "-u", "alice", "--", "python", "-c", forge]
+        environment = {**os.environ, "SLURMCAST_CONFIG": settings}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode != 0 and "user alice may not report energy" in done.stderr
+    assert Path("/var/log/slurmcast/daemon.log").read_text().count("from user alice was refused") == 2
+
+
+def test_without_a_meter_jobs_run_and_nodes_stay(slurm: Slurm, prolog: Path) -> None:
+    shutil.rmtree(MARKERS, ignore_errors=True)
+    number = job(slurm, 1, "-w", "a100-1", "--gres=gpu:1")
+    eventually(lambda: slurm.job(number)["JobState"] == "COMPLETED", "the job runs")
+    assert "drain" not in run("sinfo", "-h", "-o", "%T")
+    assert not MARKERS.exists()
