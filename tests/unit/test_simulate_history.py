@@ -213,4 +213,5 @@ def test_the_command_replays_what_sacct_printed(tmp_path: Path) -> None:
     )
     assert done.exit_code == 0, done.output
     assert "2 runs, 1 of which could have been elsewhere; 0 have estimates" in done.stdout.replace("\n", " ")
+    assert "unknown" in done.stdout.splitlines()[1]  # no energy, which isn't 0 kWh
     assert pools("fast=2,slow=4").counts == {"fast": 2, "slow": 4}

@@ -97,15 +97,24 @@ def compare(trace: Trace, setup: Setup, progress: Progress = lambda _: None) -> 
 
 
 def report(trace: Trace, setup: Setup, results: list[Result]) -> dict[str, Any]:
-    """All that is said of a comparison, ready for JSON."""
-    cluster = trace.cluster
+    """All that is said of a comparison, ready for JSON; what can't be told is None."""
+    cluster, jobs = trace.cluster, len(trace.workload)
+    rows = [{"policy": run.policy, "kappa": run.kappa, **asdict(run.metrics)} for run in results]
+    for row in rows:
+        if row["energy_unknown"] == jobs:
+            row["energy_kwh"] = row["with_idle_kwh"] = None
     return {
-        "jobs": len(trace.workload),
+        "jobs": jobs,
         "gpus": dict(zip(cluster.types, cluster.gpus.astype(int).tolist(), strict=True)),
-        "load": load(trace.workload, cluster.gpus),
-        "break_even_kappa": None if math.isnan(even := break_even_kappa(trace.workload)) else even,
+        "load": _finite(load(trace.workload, cluster.gpus)),
+        "break_even_kappa": _finite(break_even_kappa(trace.workload)),
         "predictions": setup.predictions(trace)[1],
         "setup": asdict(setup),
         "notes": list(trace.notes),
-        "results": [{"policy": run.policy, "kappa": run.kappa, **asdict(run.metrics)} for run in results],
+        "results": rows,
     }
+
+
+def _finite(value: float) -> float | None:
+    """What JSON can say."""
+    return value if math.isfinite(value) else None

@@ -34,7 +34,8 @@ def replayed(answer: Mapping[str, Any]) -> None:
     console.print(table)
     console.print()
     gpus = ", ".join(f"{count} {name}" for name, count in answer["gpus"].items())
-    console.print(f"{gpus}; load {answer['load']:.2f}; executor {answer['setup']['executor']}")
+    load = "" if answer["load"] is None else f"load {answer['load']:.2f}; "
+    console.print(f"{gpus}; {load}executor {answer['setup']['executor']}")
     console.print(f"predictions: {answer['predictions']}")
     if kappa := answer["break_even_kappa"]:
         console.print(f"break-even kappa of the median job: {kappa:.2g}")
@@ -44,5 +45,7 @@ def replayed(answer: Mapping[str, Any]) -> None:
         console.print(f"{missing} jobs aren't in the energies: theirs isn't known")
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
+    if value is None:
+        return "unknown"
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
