@@ -5,7 +5,7 @@ Shapes: n jobs, p offered pairs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -29,6 +29,17 @@ def first_choice(offers: Offers, count: int) -> Ints:
     result = np.full(count, -1, np.int64)
     result[offers.jobs[::-1]] = offers.types[::-1]
     return result
+
+
+def settle(offers: Offers, count: int, assigned: Mapping[int, int]) -> Offers:
+    """One pair for each job that is offered, in line: where it fits now, else where it waits. Settled offers stay as
+    they are."""
+    types, fits = first_choice(offers, count), np.zeros(count, bool)
+    types[list(assigned)] = list(assigned.values())
+    fits[list(assigned)] = True
+    line = in_line(offers, types, fits)
+    line = line[types[line] >= 0]
+    return Offers(line, types[line], in_order=True)
 
 
 def in_line(offers: Offers, types: Ints, fits: Mask) -> Ints:

@@ -20,11 +20,16 @@ class SimulationError(Exception):
     """The simulation can't go on, or broke a rule that holds for every schedule; the message says which."""
 
 
-def run(workload: Workload, cluster: Cluster, policy: Policy, executor: Executor) -> Schedule:
+def run(
+    workload: Workload, cluster: Cluster, policy: Policy, executor: Executor, period_s: float | None = None
+) -> Schedule:
     """Run all jobs. Raises :class:`SimulationError` where jobs wait for ever: they are too large, or never offered.
 
     Deterministic; events of the same moment are handled together, ends before starts. The policy isn't asked where no
     waiting job would fit.
+
+    ``period_s``: as the agent does, the policy looks when jobs arrive and else only every so many seconds; in between
+    the executor has what was offered last. None: it looks at every event.
     """
     n, total = len(workload), cluster.gpus
     free = total.copy()
@@ -33,8 +38,10 @@ def run(workload: Workload, cluster: Cluster, policy: Policy, executor: Executor
     ends: list[tuple[float, int]] = []
     queue: Ints = np.empty(0, np.int64)
     arrived, submit_s = 0, [*workload.submit_s.tolist(), np.inf]
-    while arrived < n or ends:
-        now = min(ends[0][0], submit_s[arrived]) if ends else submit_s[arrived]
+    kept, due = Offers(queue, queue), np.inf  # the last look's offers by job; when the next look is, beside arrivals
+    while arrived < n or ends or due < np.inf:
+        now = min(ends[0][0] if ends else np.inf, submit_s[arrived], due)
+        look = period_s is None or submit_s[arrived] <= now or due <= now
         while ends and ends[0][0] <= now:
             _, job = heapq.heappop(ends)
             free[types[job]] += workload.gpus[job, types[job]]
@@ -42,11 +49,16 @@ def run(workload: Workload, cluster: Cluster, policy: Policy, executor: Executor
         if submit_s[arrived] <= now:
             first, arrived = arrived, bisect_right(submit_s, now, arrived)
             queue = np.concatenate([queue, np.arange(first, arrived)])
-        if not facts.any_fits(queue, free):
+        if not (facts.any_fits(queue, free) or (look and period_s)):
             continue
         running = np.fromiter((job for _, job in ends), np.int64, len(ends))
         moment = Moment(now, free.copy(), total, facts.queue(queue, now), facts.running(running, types))
-        starts = executor(moment, policy(moment))
+        if look:
+            offers, due = policy(moment), np.inf
+            kept = Offers(queue[offers.jobs], offers.types, offers.in_order)
+        else:
+            offers, due = _still_waiting(kept, queue), min(due, (now // period_s + 1) * period_s)
+        starts = executor(moment, offers)
         for place, kind in starts:
             job = int(queue[place])
             start_s[job], types[job] = now, kind
@@ -60,6 +72,13 @@ def run(workload: Workload, cluster: Cluster, policy: Policy, executor: Executor
     if len(queue):
         raise SimulationError(f"{len(queue)} jobs never started, job {queue[0]} first: are there enough GPUs for it?")
     return Schedule(start_s, types)
+
+
+def _still_waiting(kept: Offers, queue: Ints) -> Offers:
+    """Offers by job as offers by place in the queue, without those to jobs that wait no more."""
+    place = np.searchsorted(queue, kept.jobs)
+    there = queue[np.minimum(place, len(queue) - 1)] == kept.jobs
+    return Offers(place[there], kept.types[there], kept.in_order)
 
 
 class _Facts:

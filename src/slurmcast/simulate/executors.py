@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slurmcast.policy import backfill
-from slurmcast.policy.base import Moment, Offers
-from slurmcast.policy.placement import first_choice, in_line
+from slurmcast.policy.base import Moment, Offers, Policy
+from slurmcast.policy.placement import settle
 from slurmcast.simulate.engine import Executor
 
 
@@ -52,20 +52,32 @@ BF_MAX_JOB_TEST = 500
 
 
 def slurm(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
-    """Slurm's, with the agent's work done: each job waits on one partition, where it fits now, else where its first
-    pair is, and has its place in the line.
+    """Slurm's: each job waits on one partition and has its place in the line, as :func:`ordered` has it.
 
     The main scheduler starts jobs along the line until one of the partition doesn't fit, sched/backfill those behind
     that end, by their time limits, before the reserved start of any job ahead (https://slurm.schedmd.com/sched_config.html).
     Both run at once at every event; bf_resolution, bf_window, intervals and borders of nodes are left out.
     """
-    placed = first_choice(offers, len(moment.queue))
-    fitting = dict(skip(moment, replace(offers, in_order=False)))
-    placed[list(fitting)] = list(fitting.values())
-    fits = np.zeros(len(placed), bool)
-    fits[list(fitting)] = True
-    here = placed[:, None] == np.arange(len(moment.free))
-    return backfill.starts(moment, in_line(offers, placed, fits), here, "limit", BF_MAX_JOB_TEST)
+    settled = ordered(moment, offers)
+    here = np.zeros_like(moment.queue.may)
+    here[settled.jobs, settled.types] = True
+    return backfill.starts(moment, settled.jobs, here, "limit", BF_MAX_JOB_TEST)
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """What the agent makes of a policy: Slurm keeps its order until the agent looks again."""
+
+    policy: Policy
+
+    def __call__(self, moment: Moment) -> Offers:
+        """See :class:`slurmcast.policy.base.Policy`."""
+        return ordered(moment, self.policy(moment))
+
+
+def ordered(moment: Moment, offers: Offers) -> Offers:
+    """What the agent makes of offers: one pair for each job, in line."""
+    return settle(offers, len(moment.queue), dict(skip(moment, replace(offers, in_order=False))))
 
 
 EXECUTORS: dict[str, Executor] = {"skip": skip, "slurm": slurm}
