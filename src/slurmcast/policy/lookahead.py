@@ -167,7 +167,8 @@ def _plan(
     heapq.heapify(top)
     planned: list[tuple[int, int]] = []
     waiting, done = np.zeros(len(queue), bool), set(without)
-    while top and any(pool.free for pool in pools):
+    free = sum(pool.free for pool in pools)
+    while top and free:
         before, job, kind = heapq.heappop(top)
         if job in done:
             continue
@@ -184,6 +185,7 @@ def _plan(
         if not wait_s or a > pools[kind].free:  # else it would delay the reservation
             planned.append((job, kind))
         pools[kind].take(a, wait_s, t, limit_s[job])
+        free -= 0.0 if wait_s else a
     return planned, waiting
 
 
