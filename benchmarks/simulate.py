@@ -22,9 +22,9 @@ from slurmcast.simulate.workload import Cluster, Workload
 
 SIZES = (1_000, 10_000, 100_000)
 POLICIES = ("simple", "value", "easy")
-LOADS = (0.8, 1.1)
+LOADS = (0.6, 1.1)
 """Of the GPU seconds that there are, those that jobs would take on the type where each takes fewest. Above 1, the queue
-grows with the number of jobs: half an hour's work for a policy that looks at all of it, so only the first two sizes."""
+grows with the number of jobs, and the time of whoever looks at all of it: only the first two sizes."""
 PLANS = ((10_000, 2), (100_000, 4))
 """Pending jobs and types."""
 ROUNDS, KAPPA = 5, 1e-6

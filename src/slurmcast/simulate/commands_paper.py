@@ -1,0 +1,65 @@
+"""``slurmcast simulate paper``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from slurmcast.console import Failure, as_json, emit, guarded
+from slurmcast.policy.registry import POLICIES
+from slurmcast.simulate.calibrations import DEFAULT
+
+DEFAULT_POLICIES = "simple,greedy,value,easy"
+
+
+@click.command(short_help="The paper's simulation: its Table 2 and ours.")
+@click.option("--samples", type=click.IntRange(min=1), default=100, show_default=True, help="Samples to test on.")
+@click.option("--validation", type=click.IntRange(min=1), default=50, show_default=True, help="Samples to tune on.")
+@click.option(
+    "--policies",
+    default=DEFAULT_POLICIES,
+    show_default=True,
+    help=f"Names with commas between them, of: {', '.join(POLICIES)}.",
+)
+@click.option(
+    "--executor", default="skip", show_default=True, help="How offers become starts: skip (the paper's), slurm."
+)
+@click.option("--noise", type=click.FloatRange(0, 3), default=0.0, help="Error of predictions: 0.3 is 30 %.")
+@click.option("--unknown", type=click.FloatRange(0, 1), default=0.0, help="Share of jobs with no prediction.")
+@click.option("--calibration", default=DEFAULT, show_default=True, metavar="NAME", help="The data centre; all: each.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the samples.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the first test sample: .png, .svg.")
+@as_json
+@guarded
+def paper(
+    samples: int,
+    validation: int,
+    policies: str,
+    executor: str,
+    noise: float,
+    unknown: float,
+    calibration: str,
+    seed: int,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Two months of made-up work on two GPU types, many times over, under several policies.
+
+    The paper didn't publish its data centre's figures: see docs/simulation.md for what ours are and what follows.
+    """
+    from slurmcast.simulate import paper_show, plots
+    from slurmcast.simulate.engine import SimulationError
+    from slurmcast.simulate.paper import Setup, first_sample, report
+
+    names = tuple(dict.fromkeys(name.strip() for name in policies.split(",")))
+    setup = Setup(names, samples, validation, executor, noise, unknown, seed)
+    try:
+        if plot:
+            plots.check(plot)
+        answer = report(setup, calibration)
+        if plot:
+            plots.draw_columns(plot, *first_sample(setup, answer))
+    except (ValueError, SimulationError, plots.PlotError) as error:
+        raise Failure(str(error)) from None
+    emit(answer, as_json, paper_show.show)
