@@ -7,7 +7,7 @@ A pair (i, j) that doesn't fit now has the value that it would have if the job s
 so that a job waits for its better type rather than start on the poor one where that has the higher value: with kappa 0
 and as many GPUs on both types, where w < patience (t_poor - t_better). Pairs are taken by falling value as in
 Algorithm 2. A job that waits makes the waits of later ones longer, but no free GPU is kept for it: predictions err, and
-reservations by them cost more than they give.
+in trials keeping some gained nothing (docs/policies.md).
 
 The value rule passes over wide and long jobs for as long as others come. Here the oldest of the jobs that have waited
 for ``longest_wait_s`` starts where it can, or reserves GPUs by time limits, as EASY's first job does. So where no job
