@@ -12,10 +12,13 @@ from slurmcast.show import duration
 
 COLUMNS = ("policy", "kappa", "wait", "longest", "waited", "run", "kWh", "+ idle", "p50", "p95", "p99")
 
+WIDTH = 100
+"""Columns that the table needs: narrower terminals fold its lines rather than lose figures."""
+
 
 def replayed(answer: Mapping[str, Any]) -> None:
     """Print it: mean and longest wait, how many waited, mean running time, energies, bounded slowdown."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=max(Console().width, WIDTH))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(COLUMNS):
         table.add_column(column, justify="left" if number == 0 else "right", no_wrap=True)
