@@ -1,10 +1,11 @@
-"""Speed of the simulator in jobs/s and how its time grows, and of the value planner alone with long queues.
+"""Speed of the simulator in jobs/s and how its time grows, and of two planners alone with long queues.
 
 The last line is JSON; times in s, memory in MiB.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import resource
@@ -25,6 +26,7 @@ POLICIES = ("simple", "value", "easy")
 LOADS = (0.6, 1.1)
 """Of the GPU seconds that there are, those that jobs would take on the type where each takes fewest. Above 1, the queue
 grows with the number of jobs, and the time of whoever looks at all of it: only the first two sizes."""
+PLANNERS = ("value", "lookahead")
 PLANS = ((10_000, 2), (100_000, 4))
 """Pending jobs and types."""
 ROUNDS, KAPPA = 5, 1e-6
@@ -55,14 +57,15 @@ def simulated(n: int, load: float, name: str) -> float:
 
 
 def pending(n: int, m: int) -> Moment:
-    """A moment with n waiting jobs, nothing running, and 1,000 free GPUs of each of m types."""
+    """A moment with n waiting jobs; 1,000 GPUs of each of m types are free, 1,000 in use by jobs of two."""
     rng = np.random.default_rng(2)
     gpus, time_s = np.repeat(rng.choice([1.0, 2.0, 4.0, 8.0], n)[:, None], m, axis=1), rng.lognormal(8.5, 1.0, (n, m))
     energy_kwh, limit_s = gpus * time_s * rng.uniform(0.1, 0.4, (n, m)) / 3600, np.full(n, np.inf)
     queue = Queue(np.arange(n, dtype=float), gpus, np.ones((n, m), bool), time_s, time_s * 1.5, energy_kwh, limit_s)
-    nothing, free = np.empty(0), np.full(m, 1000.0)
-    running = Running(np.empty(0, np.int64), nothing, nothing, nothing, nothing, nothing)
-    return Moment(1e6, free, free, queue, running)
+    kind, end_s = np.arange(500 * m) % m, 1e6 + rng.lognormal(8.5, 1.0, 500 * m)
+    both, free = np.full(500 * m, 2.0), np.full(m, 1000.0)
+    running = Running(kind, both, end_s, end_s + 1800, end_s + 36_000, both * 300)
+    return Moment(1e6, free, 2 * free, queue, running)
 
 
 def planned(moment: Moment, policy: Policy) -> tuple[float, float]:
@@ -91,13 +94,14 @@ def main() -> None:
             rates = {n: round(n / s) for n, s in seconds.items()}
             print(f"{name}, load {load}: {rates} jobs/s; time grows as n^{growth:.2f}", flush=True)
             figures[f"{name}@{load}"] = {**{f"jobs_per_s_{n}": rate for n, rate in rates.items()}, "growth": growth}
-    plans = {}
-    for n, m in PLANS:
-        seconds_of_plan, memory = planned(pending(n, m), named("value", KAPPA))
-        print(f"value planner, {n} pending x {m} types: {seconds_of_plan * 1e3:.1f} ms, {memory:.0f} MiB")
-        plans[f"{n}x{m}"] = {"plan_s": round(seconds_of_plan, 5), "memory_mib": round(memory, 1)}
+    plans: dict[str, dict[str, dict[str, float]]] = {}
+    for name, (n, m) in itertools.product(PLANNERS, PLANS):
+        seconds_of_plan, memory = planned(pending(n, m), named(name, KAPPA, longest_wait_s=math.inf))
+        print(f"{name} planner, {n} pending x {m} types: {seconds_of_plan * 1e3:.1f} ms, {memory:.0f} MiB")
+        figure = {"plan_s": round(seconds_of_plan, 5), "memory_mib": round(memory, 1)}
+        plans.setdefault(f"{name}_planner", {})[f"{n}x{m}"] = figure
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"simulator": figures, "value_planner": plans, "resident_mib": round(resident)}))
+    print(json.dumps({"simulator": figures, **plans, "resident_mib": round(resident)}))
 
 
 if __name__ == "__main__":
