@@ -36,7 +36,7 @@ from slurmcast.simulate.tuning_show import picture
 from slurmcast.simulate.tuning_work import made_up
 from tests.unit.test_simulate_engine import CLUSTER, random_workload, workload
 
-SETUP = Setup("value", (0.0, 1.0, 0.0), present=1e-3, executor="skip")
+SETUP = Setup("value", (0.0, 1.0, 0.0), present=1e-3)
 
 
 def days(count: int, seed: int = 0) -> Sample:
@@ -153,7 +153,7 @@ def test_the_sweep_is_the_simulators_whatever_the_number_of_processes() -> None:
     assert found.sums.shape == (2, 4, 4)
     assert np.array_equal(found.sums, sweep(samples, kappas, SETUP, processes=2).sums)
     work = samples[1].workload
-    schedule = run(work, CLUSTER, named("value", 1e-4), EXECUTORS["skip"])
+    schedule = run(work, CLUSTER, named("value", 1e-4), EXECUTORS["slurm"])
     wait_s = schedule.start_s - work.submit_s
     assert found.sums[1, 2:, 1].tolist() == pytest.approx([wait_s[:30].sum(), wait_s[30:].sum()])
     assert found.wait_max_s[1] >= wait_s.max()

@@ -122,7 +122,6 @@ def test_what_is_not_sure_is_not_applied(daemon: Daemon) -> None:
         (["--objective", "speed"], "'speed': must be run, wait, energy, or three weights"),
         (["--policy", "easy"], "policy easy has no kappa to tune; these have: value, "),
         (["--policy", "best"], "there is no policy 'best'"),
-        (["--executor", "lsf"], "there is no executor 'lsf'; there are: skip, slurm"),
         (["--days", "1"], "no GPU job of that time has finished"),
         (["--gpus", "a100=x"], "--gpus a100=x"),
         (["--plot", "x.gif"], "must end with one of"),
@@ -137,7 +136,7 @@ def test_what_can_not_be_tuned(daemon: Daemon, words: list[str], message: str) -
 def test_without_a_daemon_the_configuration_holds(tmp_path: Path) -> None:
     path = tmp_path / "slurmcast.toml"
     path.write_text(f'[paths]\nrun_dir = "{tmp_path}"\nstate_dir = "{tmp_path}"\n[agent]\nkappa = 0.0002\n')
-    words = ["--config", str(path), "tune", "--synthetic", "--samples", "2", "--executor", "skip", "--json"]
+    words = ["--config", str(path), "tune", "--synthetic", "--samples", "2", "--json"]
     answer = json.loads(CliRunner().invoke(main, words).stdout)
     assert answer["present"]["kappa"] == 0.0002 and "slurmcastd doesn't answer" in answer["notes"][0]
     assert answer["source"] == "synthetic" and not answer["sure"]

@@ -30,7 +30,6 @@ from slurmcast.console import Failure, as_json, emit, guarded
 )
 @click.option("--samples", type=click.IntRange(min=1), default=40, show_default=True, help="Of made-up work.")
 @click.option("--policy", help="value, patient, ...; default: agent.policy of the configuration.")
-@click.option("--executor", default="slurm", show_default=True, help="How offers become starts: slurm or skip (paper).")
 @click.option(
     "--noise", type=click.FloatRange(0, 3), help="Error of predictions: 0.3 is 30 %. Default: as they were, else 0.3."
 )
@@ -48,7 +47,6 @@ def tune(
     gpus_text: str | None,
     samples: int,
     policy: str | None,
-    executor: str,
     noise: float | None,
     seed: int,
     plot: Path | None,
@@ -61,7 +59,6 @@ def tune(
     """
     from slurmcast.simulate import plots, tuning, tuning_show
     from slurmcast.simulate.engine import SimulationError
-    from slurmcast.simulate.executors import EXECUTORS
     from slurmcast.simulate.replay.trace import TraceError
     from slurmcast.simulate.tuning_work import made_up, of_store
     from slurmcast.store.database import StoreError
@@ -70,10 +67,8 @@ def tune(
     try:
         if plot:
             plots.check(plot)
-        if executor not in EXECUTORS:
-            raise ValueError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
         present, notes = _present(client, cfg)
-        setup = tuning.Setup(_policy(policy or cfg.agent.policy), tuning.objective(objective), present, executor, seed)
+        setup = tuning.Setup(_policy(policy or cfg.agent.policy), tuning.objective(objective), present, seed)
         if history:
             work = of_store(cfg, time.time() - days * 86400, gpus_text, noise, seed)
         else:
