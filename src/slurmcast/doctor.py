@@ -124,6 +124,22 @@ def check_capture(config: Config) -> Check:
     return Check("capture", True, f"{script} loads {fragment.name}")
 
 
+def check_meter(config: Config) -> Check:
+    if not config.meter.nodes:
+        return Check("meter", True, "off (meter.nodes): no energy is taken from nodes")
+    # Without Alloc the prolog waits for a job's first step; the other flags that Slurm takes imply it.
+    if _slurm_setting("PrologFlags") in ("", "(null)"):
+        return Check(
+            "meter", False, "PrologFlags has no Alloc", "set PrologFlags=Alloc in slurm.conf; see docs/meter.md"
+        )
+    settings = _output("scontrol", "show", "config")
+    for name in ("Prolog", "Epilog"):
+        if not re.search(rf"^{name}(\[\d+\])?\s*= (?!\(null\)|$)", settings, re.MULTILINE):
+            remedy = f"set {name} to a folder with slurmcast's script in slurm.conf; see docs/meter.md"
+            return Check("meter", False, f"{name} isn't set: the nodes' meters learn of no job", remedy)
+    return Check("meter", True, f"PrologFlags={_slurm_setting('PrologFlags')}, nodes: {', '.join(config.meter.nodes)}")
+
+
 def check_priority(_: Config) -> Check:
     plugin, foreign = _slurm_setting("PriorityType"), _slurm_setting("PrioritySiteFactorPlugin")
     if plugin != "priority/multifactor":
@@ -231,6 +247,7 @@ CHECKS: tuple[Callable[[Config], Check], ...] = (
     check_pyslurm,
     check_hook,
     check_capture,
+    check_meter,
     check_priority,
     check_tres,
     check_partitions,

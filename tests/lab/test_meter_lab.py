@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,6 +158,19 @@ def test_a_forged_record_is_refused(slurm: Slurm, services: Services) -> None:
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode != 0 and "user alice may not report energy" in done.stderr
     assert Path("/var/log/slurmcast/daemon.log").read_text().count("from user alice was refused") == 2
+
+
+def test_the_doctor_wants_prolog_and_epilog(services: Services, request: pytest.FixtureRequest) -> None:
+    services.config.write_text(services.config.read_text() + '\n[meter]\nnodes = ["a100-*"]\n')
+
+    def meter() -> dict[str, Any]:
+        checks = json.loads(run("slurmcast", "doctor", "--json", check=False))
+        found: dict[str, Any] = next(check for check in checks if check["name"] == "meter")
+        return found
+
+    assert not meter()["ok"] and "PrologFlags=Alloc" in meter()["remedy"]
+    request.getfixturevalue("prolog")
+    assert meter()["ok"], meter()
 
 
 def test_without_a_meter_jobs_run_and_nodes_stay(slurm: Slurm, prolog: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import random
 import subprocess
 import tempfile
 from functools import cache
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from slurmcast.codec import from_json
 from slurmcast.meter.files import Outbox, State
-from slurmcast.meter.meter import Clock, Meter
+from slurmcast.meter.meter import Clock, Meter, next_look
 from slurmcast.meter.nvml import Nvml
 from slurmcast.meter.record import EnergyRecord
 from tests.fake_nvml.script import Told, library, script
@@ -59,6 +60,7 @@ class Node:
         self.awake = True
         """Whether the meter looks at once when a marker is dropped, as the kernel lets it."""
         self._starts: dict[int, int] = {}
+        self._chance = random.Random(0)
         self.boot()
 
     def boot(self) -> None:
@@ -74,10 +76,10 @@ class Node:
         self.boot()
 
     def until(self, time_s: float, step_s: float = 1.0) -> None:
-        """Let the time pass, and the meter step."""
+        """Let the time pass, and the meter step whenever the service would."""
         os.environ["FAKE_NVML"] = str(self.folder / "nvml")
         while self.told.now_s < time_s:
-            self.told.now_s = min(self.told.now_s + step_s, time_s)
+            self.told.now_s = min(next_look(self.told.now_s, step_s, self._chance), time_s)
             self.meter.step()
 
     def begin(self, job_id: int, gpus: str = "0", start: int | None = None, **environment: str) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import random
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -39,6 +41,14 @@ class Clock:
     def boot_id(self) -> str:
         """Names this boot of the node."""
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def next_look(now: float, period_s: float, chance: random.Random) -> float:
+    """When to read next: at a moment by chance within the next period.
+
+    Looks in a fixed rhythm see the same phase of a load that repeats itself in that rhythm, again and again.
+    """
+    return (math.floor(now / period_s) + 1 + chance.random()) * period_s
 
 
 @dataclass(frozen=True, slots=True)

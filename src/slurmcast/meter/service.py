@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import random
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Collection
 from slurmcast.config import Config
 from slurmcast.meter.files import Outbox, State
 from slurmcast.meter.inotify import Watch
-from slurmcast.meter.meter import Clock, Meter, Suspect
+from slurmcast.meter.meter import Clock, Meter, Suspect, next_look
 from slurmcast.meter.nvml import Nvml
 from slurmcast.meter.report import Reporter
 
@@ -55,7 +56,7 @@ def serve(config: Config) -> int:
     thread = threading.Thread(target=errands.run, name="errands", daemon=True)  # it may hang in a network file system
     thread.start()
     log.info("watching %s", settings.markers)
-    due = time.monotonic()
+    due, chance = 0.0, random.Random()
     while not stop.is_set():
         try:
             errands.answer(meter)
@@ -65,7 +66,7 @@ def serve(config: Config) -> int:
             log.error("%s", error)
             stop.wait(STALL_S)
         now = time.monotonic()
-        due = max(due + settings.period_s, now) if now >= due else due
+        due = next_look(now, settings.period_s, chance) if now >= due else due
         watch.wait((due if meter.runs else now + IDLE_WAIT_S) - now)
     return 0
 
