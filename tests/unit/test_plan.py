@@ -363,10 +363,17 @@ def test_ranks_count_from_zero_on_each_partition() -> None:
     }
 
 
-def test_nothing_to_plan() -> None:
-    assert plan(snapshot(), 0.0, CONFIG) == Plan((), ())
+CONFIGS = (
+    *(replace(CONFIG, policy=name) for name in ("value", "patient", "lookahead")),
+    replace(CONFIG, policy="lookahead", longest_wait_h=0.0),
+)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_nothing_to_plan(config: AgentConfig) -> None:
+    assert plan(snapshot(), 0.0, config) == Plan((), ())
     nowhere = replace(snapshot(pending(1)), partitions=())
-    assert plan(nowhere, 0.0, CONFIG).changes == ()
+    assert plan(nowhere, 0.0, config).changes == ()
 
 
 JOBS = st.lists(
@@ -380,13 +387,20 @@ JOBS = st.lists(
 )
 
 
-@given(JOBS, st.lists(st.integers(0, 4), min_size=1, max_size=3), st.sampled_from([0.0, 1e-4, 1e-2]))
+@given(
+    JOBS,
+    st.lists(st.integers(0, 4), min_size=1, max_size=3),
+    st.sampled_from([0.0, 1e-4, 1e-2]),
+    st.sampled_from(CONFIGS),
+)
 def test_any_queue_settles_in_one_step(
-    jobs: list[tuple[float | None, float | None, int, bool]], free: list[int], kappa: float
+    jobs: list[tuple[float | None, float | None, int, bool]], free: list[int], kappa: float, config: AgentConfig
 ) -> None:
     queue = (pending(n, a, b, gpus, named=named) for n, (a, b, gpus, named) in enumerate(jobs, 1))
     now = snapshot(*queue, a100=tuple(free), a6000=tuple(free))
-    result = plan(now, kappa, CONFIG)
-    assert all(0 < (change.site_factor or 1) <= CONFIG.band for change in result.changes)
+    busy = 4 * len(free) - sum(free)
+    now = replace(now, running=(running(999, 3000, busy),) if busy else ())
+    result = plan(now, kappa, config)
+    assert all(0 < (change.site_factor or 1) <= config.band for change in result.changes)
     assert {d.job_id for d in result.decisions} == {p.job.job_id for p in now.pending}
-    assert plan(apply(now, result), kappa, CONFIG).changes == ()
+    assert plan(apply(now, result), kappa, config).changes == ()

@@ -61,8 +61,9 @@ class LookAhead:
         planned, waiting = _plan(moment, pools, v, self.patience, {job for job, _ in first})
         early = Offers.of(first + planned)
         v[early.jobs, early.types] = np.nan
-        fits = queue.gpus <= [pool.free for pool in pools]
-        v[fits & (waiting[:, None] | [pool.profile is not None for pool in pools])] = np.nan
+        fits = queue.gpus <= np.array([pool.free for pool in pools])
+        reserved = np.array([pool.profile is not None for pool in pools], bool)
+        v[fits & (waiting[:, None] | reserved)] = np.nan
         rest = by_value(
             v
         )  # what is full, and for those that start, where else they may if nodes' borders are in the way
