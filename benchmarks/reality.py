@@ -24,8 +24,8 @@ import numpy as np
 from slurmcast import config
 from slurmcast.client import Client, ClientError
 from slurmcast.policy.registry import named
+from slurmcast.simulate import executors
 from slurmcast.simulate.engine import run, verify
-from slurmcast.simulate.executors import Ordered, slurm
 from slurmcast.simulate.workload import Cluster, Schedule, Workload
 
 LAB = Path(__file__).parents[1] / "slurm" / "lab"
@@ -157,7 +157,8 @@ def simulate(work: Workload, agent: config.AgentConfig) -> Schedule:
     shapes = [os.environ.get(f"LAB_{name.upper()}", shape) for name, shape in (("a100", "2x2"), ("a6000", "2x4"))]
     gpus = np.array([float(math.prod(map(int, shape.split("x")))) for shape in shapes])
     cluster = Cluster(PARTITIONS, gpus, np.zeros(len(gpus)))
-    schedule = run(work, cluster, Ordered(named(agent.policy, agent.kappa)), slurm, agent.period_s)
+    executor = replace(executors.agent, period_s=agent.period_s)
+    schedule = run(work, cluster, named(agent.policy, agent.kappa), executor)
     verify(work, cluster, schedule)
     return schedule
 

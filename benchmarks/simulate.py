@@ -73,7 +73,7 @@ def planned(moment: Moment, policy: Policy) -> tuple[float, float]:
 
     def once() -> float:
         begin = time.perf_counter()
-        skip(moment, policy(moment))
+        skip.start(moment, policy(moment))
         return time.perf_counter() - begin
 
     seconds = statistics.median(once() for _ in range(ROUNDS))

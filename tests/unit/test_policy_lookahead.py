@@ -51,14 +51,14 @@ def test_a_job_waits_for_the_better_type_where_that_pays(
     end_s: float, patience: float, kappa: float, starts: list[tuple[int, int]]
 ) -> None:
     now = moment([(100, 300)], (0, 1), [(0, 1, end_s)])
-    assert skip(now, LookAhead(kappa, patience)(now)) == starts
+    assert skip.start(now, LookAhead(kappa, patience)(now)) == starts
 
 
 def test_a_job_waits_for_the_type_that_takes_less_energy() -> None:
     now = moment([(100, 100)], (1, 0), [(1, 1, 40)])
-    assert skip(now, LookAhead(0.0)(now)) == [(0, 0)]
-    assert skip(now, LookAhead(10.0)(now)) == []
-    assert skip(now, ValueRule(10.0)(now)) == [(0, 0)]
+    assert skip.start(now, LookAhead(0.0)(now)) == [(0, 0)]
+    assert skip.start(now, LookAhead(10.0)(now)) == []
+    assert skip.start(now, ValueRule(10.0)(now)) == [(0, 0)]
 
 
 def test_those_that_wait_make_the_wait_of_others_longer() -> None:
@@ -66,15 +66,15 @@ def test_those_that_wait_make_the_wait_of_others_longer() -> None:
     now = moment([(100, 300), (101, 300)], (0, 2), [(0, 1, 20)])
     offers = LookAhead()(now)
     assert list(zip(offers.jobs.tolist(), offers.types.tolist(), strict=True)) == [(0, 0), (1, 1), (1, 0)]
-    assert skip(now, offers) == [(1, 1)]
+    assert skip.start(now, offers) == [(1, 1)]
 
 
 def test_unknown_jobs_and_unknown_ends() -> None:
     """A job of which nothing is known starts wherever there is room; nobody waits for an end that nobody knows."""
     now = moment([(nan, nan)], (0, 1), [(0, 1, 10)])
-    assert skip(now, LookAhead(1.0)(now)) == [(0, 1)]
+    assert skip.start(now, LookAhead(1.0)(now)) == [(0, 1)]
     now = moment([(100, 300)], (0, 1), [(0, 1, nan)])
-    assert skip(now, LookAhead()(now)) == [(0, 1)]
+    assert skip.start(now, LookAhead()(now)) == [(0, 1)]
 
 
 def test_no_jobs() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from slurmcast.policy.placement import assign, first_choice, in_line
 from slurmcast.policy.simple import simple
 from slurmcast.policy.value import ValueRule
 from slurmcast.simulate.engine import run, verify
-from slurmcast.simulate.executors import Ordered, skip, slurm
+from slurmcast.simulate.executors import agent, skip, slurm
 from tests.unit.test_policy_backfill import ONE, TWO, random_workload, workload
 
 PAIRS = Offers.of([(2, 1), (0, 0), (2, 0), (0, 1), (1, 1)])
@@ -89,7 +91,9 @@ def test_between_two_looks_slurm_keeps_the_line_that_it_has() -> None:
     jobs = workload([(0, 4, 100, 100), (0, 8, 55, 55), (1, 1, 10, 10)], types=2)
     jobs.may[0, 1] = jobs.may[1, 0] = False
     jobs.predicted_s[2] = 10, 20
-    starts = [run(jobs, TWO, Ordered(ValueRule(0.0)), slurm, period).start_s[2] for period in (None, 1.0, 30.0, 80.0)]
+    starts = [
+        run(jobs, TWO, ValueRule(0.0), replace(agent, period_s=period)).start_s[2] for period in (None, 1.0, 30.0, 80.0)
+    ]
     assert starts == [55, 56, 60, 80]
 
 
@@ -97,14 +101,14 @@ def test_arrivals_wake_the_agent() -> None:
     jobs = workload([(0, 4, 100, 100), (0, 8, 55, 55), (1, 1, 10, 10), (57, 1, 10, 10)], types=2)
     jobs.may[0, 1] = jobs.may[1, 0] = False
     jobs.predicted_s[2] = 10, 20
-    assert run(jobs, TWO, Ordered(ValueRule(0.0)), slurm, 30.0).start_s.tolist() == [0, 0, 57, 57]
+    assert run(jobs, TWO, ValueRule(0.0), agent).start_s.tolist() == [0, 0, 57, 57]
 
 
 @settings(max_examples=30, deadline=None)
 @given(n=st.integers(1, 60), seed=st.integers(0, 10_000), period=st.sampled_from([None, 1.0, 30.0, 3600.0]))
 def test_whenever_the_agent_looks_every_job_runs_once(n: int, seed: int, period: float | None) -> None:
     jobs = random_workload(n, seed, 2, exact=False)
-    schedule = run(jobs, TWO, Ordered(ValueRule(0.0)), slurm, period)
+    schedule = run(jobs, TWO, ValueRule(0.0), replace(agent, period_s=period))
     verify(jobs, TWO, schedule)
     if period is None:  # ordering twice changes nothing
         assert np.array_equal(schedule.start_s, run(jobs, TWO, ValueRule(0.0), slurm).start_s)

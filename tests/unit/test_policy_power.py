@@ -35,7 +35,7 @@ def highest_w(jobs: Workload, schedule: Schedule) -> float:
     st.integers(0, 10_000),
     st.sampled_from(sorted(POLICIES)),
     st.floats(1201, 3000),
-    st.sampled_from(sorted(EXECUTORS)),
+    st.sampled_from(["skip", "slurm"]),  # between two looks of the agent no cap holds Slurm
 )
 def test_the_cap_holds(n: int, seed: int, name: str, cap_w: float, executor: str) -> None:
     jobs = random_workload(n, seed)

@@ -22,9 +22,7 @@ DEFAULT_POLICIES = "simple,greedy,value,easy"
     show_default=True,
     help=f"Names with commas between them, of: {', '.join(POLICIES)}.",
 )
-@click.option(
-    "--executor", default="skip", show_default=True, help="How offers become starts: skip (the paper's), slurm."
-)
+@click.option("--executor", default="skip", show_default=True, help="How offers become starts: skip, slurm or agent.")
 @click.option("--noise", type=click.FloatRange(0, 3), default=0.0, help="Error of predictions: 0.3 is 30 %.")
 @click.option("--unknown", type=click.FloatRange(0, 1), default=0.0, help="Share of jobs with no prediction.")
 @click.option("--calibration", default=DEFAULT, show_default=True, metavar="NAME", help="The data centre; all: each.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,25 +13,31 @@ from slurmcast.policy.base import J_PER_KWH, Floats, Ints, Moment, Offers, Polic
 from slurmcast.simulate.usage import Usage
 from slurmcast.simulate.workload import Cluster, Schedule, Workload
 
-Executor = Callable[[Moment, Offers], list[tuple[int, int]]]
-"""From what is offered to the pairs (place in the queue, type) that start now."""
+
+@dataclass(frozen=True)
+class Executor:
+    """How offers become starts."""
+
+    start: Callable[[Moment, Offers], list[tuple[int, int]]]
+    """From what is offered to the pairs (place in the queue, type) that start now."""
+    order: Callable[[Moment, Offers], Offers] = lambda _, offers: offers
+    """What is kept of the policy's offers until it looks again."""
+    period_s: float | None = None
+    """The policy looks when jobs arrive and else only every so many seconds, as the agent does; in between it is the
+    kept offers that start. None: it looks at every event."""
 
 
 class SimulationError(Exception):
     """The simulation can't go on, or broke a rule that holds for every schedule; the message says which."""
 
 
-def run(
-    workload: Workload, cluster: Cluster, policy: Policy, executor: Executor, period_s: float | None = None
-) -> Schedule:
+def run(workload: Workload, cluster: Cluster, policy: Policy, executor: Executor) -> Schedule:
     """Run all jobs. Raises :class:`SimulationError` where jobs wait for ever: they are too large, or never offered.
 
     Deterministic; events of the same moment are handled together, ends before starts. The policy isn't asked where no
-    waiting job would fit.
-
-    ``period_s``: as the agent does, the policy looks when jobs arrive and else only every so many seconds; in between
-    the executor has what was offered last. None: it looks at every event.
+    waiting job would fit, unless it looks by ``executor.period_s``.
     """
+    period_s = executor.period_s
     n, total = len(workload), cluster.gpus
     free = total.copy()
     facts = _Facts(workload)
@@ -54,11 +61,11 @@ def run(
         running = np.fromiter((job for _, job in ends), np.int64, len(ends))
         moment = Moment(now, free.copy(), total, facts.queue(queue, now), facts.running(running, types))
         if look:
-            offers, due = policy(moment), np.inf
+            offers, due = executor.order(moment, policy(moment)), np.inf
             kept = Offers(queue[offers.jobs], offers.types, offers.in_order)
         else:
             offers, due = _still_waiting(kept, queue), min(due, (now // period_s + 1) * period_s)
-        starts = executor(moment, offers)
+        starts = executor.start(moment, offers)
         for place, kind in starts:
             job = int(queue[place])
             start_s[job], types[job] = now, kind

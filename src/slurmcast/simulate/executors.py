@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from slurmcast.policy import backfill
-from slurmcast.policy.base import Moment, Offers, Policy
+from slurmcast.policy.base import Moment, Offers
 from slurmcast.policy.placement import settle
 from slurmcast.simulate.engine import Executor
 
 
-def skip(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
+def start_by_skipping(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
     """The paper's: take the pairs in their order, each job once, and pass over what doesn't fit (Algorithm 2). Offers
     that are ``in_order`` end at the first job none of whose pairs fits (Algorithm 1, the Simple rule).
 
@@ -51,7 +51,7 @@ BF_MAX_JOB_TEST = 500
 """Slurm's default: so many jobs that can't start are given a reservation."""
 
 
-def slurm(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
+def start_as_slurm(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
     """Slurm's: each job waits on one partition and has its place in the line, as :func:`ordered` has it.
 
     The main scheduler starts jobs along the line until one of the partition doesn't fit, sched/backfill those behind
@@ -64,21 +64,17 @@ def slurm(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
     return backfill.starts(moment, settled.jobs, here, "limit", BF_MAX_JOB_TEST)
 
 
-@dataclass(frozen=True)
-class Ordered:
-    """What the agent makes of a policy: Slurm keeps its order until the agent looks again."""
-
-    policy: Policy
-
-    def __call__(self, moment: Moment) -> Offers:
-        """See :class:`slurmcast.policy.base.Policy`."""
-        return ordered(moment, self.policy(moment))
-
-
 def ordered(moment: Moment, offers: Offers) -> Offers:
     """What the agent makes of offers: one pair for each job, in line."""
-    return settle(offers, len(moment.queue), dict(skip(moment, replace(offers, in_order=False))))
+    return settle(offers, len(moment.queue), dict(start_by_skipping(moment, replace(offers, in_order=False))))
 
 
-EXECUTORS: dict[str, Executor] = {"skip": skip, "slurm": slurm}
+skip = Executor(start_by_skipping)
+"""The paper's."""
+slurm = Executor(start_as_slurm)
+"""Slurm's with an agent that looks at every event."""
+agent = Executor(start_as_slurm, ordered, period_s=30.0)
+"""Slurm's with an agent that looks when jobs arrive and every 30 s, the default."""
+
+EXECUTORS = {"skip": skip, "slurm": slurm, "agent": agent}
 """By the names that commands take."""

@@ -92,7 +92,9 @@ def compared(command: F) -> F:
             show_default=True,
             help="Days from when on lookahead passes over no job.",
         ),
-        click.option("--executor", default="skip", show_default=True, help="How offers become starts: skip or slurm."),
+        click.option(
+            "--executor", default="skip", show_default=True, help="How offers become starts: skip, slurm or agent."
+        ),
         click.option(
             "--noise",
             type=click.FloatRange(0, 3),
@@ -209,7 +211,7 @@ def replay_history(
 
     \b
     sacct -aXP -S now-30days -o \\
-      JobID,User,Partition,Submit,Eligible,Start,Elapsed,Timelimit,AllocTRES
+      JobID,User,Partition,Submit,Eligible,Start,Elapsed,Timelimit,State,AllocTRES
     """
     from slurmcast.simulate.replay import history
     from slurmcast.simulate.replay import sacct as printed

@@ -83,14 +83,16 @@ def compare(trace: Trace, setup: Setup, progress: Progress = lambda _: None) -> 
     if trace.schedule is not None:
         found.append(Result(RECORDED, None, measure(workload, cluster, trace.schedule), trace.schedule))
 
+    executor = EXECUTORS[setup.executor]
+
     def counted(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
-        starts = EXECUTORS[setup.executor](moment, offers)
+        starts = executor.start(moment, offers)
         progress(len(starts))
         return starts
 
     for name, kappa in setup.runs():
         policy = registry.known(name).build(replace(setup.weights, kappa=kappa or 0.0))
-        schedule = engine.run(workload, cluster, policy, counted)
+        schedule = engine.run(workload, cluster, policy, replace(executor, start=counted))
         engine.verify(workload, cluster, schedule)
         found.append(Result(name, kappa, measure(workload, cluster, schedule), schedule))
     return found
