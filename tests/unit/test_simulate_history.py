@@ -144,13 +144,15 @@ def test_energies_are_of_the_same_jobs_wherever_they_run() -> None:
     assert found.workload.energy_kwh[0, 0] == pytest.approx(0.1)
 
 
-HEAD = "JobID|User|Partition|Submit|Eligible|Start|Elapsed|Timelimit|AllocTRES"
+HEAD = "JobID|User|Partition|Submit|Eligible|Start|Elapsed|Timelimit|State|AllocTRES"
+DAY = "2026-11-01T10:"
 ROWS = (
-    "7|ann|fast|2026-11-01T10:00:00|2026-11-01T10:00:30|2026-11-01T10:01:00|00:10:00|1-00:00:00|gres/gpu:a100=2,gres/gpu=2",
-    "7.batch||||||00:10:00||gres/gpu=2",
-    "8|bob|slow|2026-11-01T10:00:10|2026-11-01T10:00:10|2026-11-01T10:00:20|1-00:00:05|UNLIMITED|cpu=4,gres/gpu=4",
-    "9|bob|cpu|2026-11-01T10:00:10|2026-11-01T10:00:10|2026-11-01T10:00:20|00:00:05|01:00:00|cpu=4",
-    "10|bob|fast|2026-11-01T10:00:10|2026-11-01T10:00:10|Unknown|00:00:00|01:00:00|",
+    f"7|ann|fast|{DAY}00:00|{DAY}00:30|{DAY}01:00|00:10:00|1-00:00:00|FAILED|gres/gpu:a100=2,gres/gpu=2",
+    "7.batch||||||00:10:00||FAILED|gres/gpu=2",
+    f"8|bob|slow|{DAY}00:10|{DAY}00:10|{DAY}00:20|1-00:00:05|UNLIMITED|COMPLETED|cpu=4,gres/gpu=4",
+    f"9|bob|cpu|{DAY}00:10|{DAY}00:10|{DAY}00:20|00:00:05|01:00:00|COMPLETED|cpu=4",
+    f"10|bob|fast|{DAY}00:10|{DAY}00:10|Unknown|00:00:00|01:00:00|CANCELLED by 0|",
+    f"11|bob|fast|{DAY}00:10|{DAY}00:10|{DAY}00:20|00:00:05|01:00:00|RUNNING|gres/gpu=1",
 )
 
 
@@ -184,7 +186,7 @@ def test_broken_sacct_output_is_refused(tmp_path: Path, head: str, row: str, mes
 
 
 def test_times_as_unix_seconds_are_read_too(tmp_path: Path) -> None:
-    (found,) = sacct.read(printed(tmp_path, "1|a|p|100|100|150|00:01|10:00|gres/gpu=1"))
+    (found,) = sacct.read(printed(tmp_path, "1|a|p|100|100|150|00:01|10:00|COMPLETED|gres/gpu=1"))
     assert (found.submit_s, found.start_s, found.run_s, found.limit_s) == (100, 150, 1, 600)
 
 

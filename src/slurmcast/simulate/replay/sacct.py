@@ -12,18 +12,20 @@ from pathlib import Path
 from slurmcast.simulate.replay.history import Past
 from slurmcast.simulate.replay.trace import TraceError
 
-COMMAND = "sacct -aXP -S now-30days -o JobID,User,Partition,Submit,Eligible,Start,Elapsed,Timelimit,AllocTRES"
+COMMAND = "sacct -aXP -S now-30days -o JobID,User,Partition,Submit,Eligible,Start,Elapsed,Timelimit,State,AllocTRES"
 NEEDED = ("JobID", "Partition", "Submit", "Start", "Elapsed", "AllocTRES")
-"""Columns without which there is nothing to replay; ``Eligible``, ``Timelimit`` and ``User`` are used where present."""
+"""Columns without which there is nothing to replay. ``Eligible``, ``Timelimit``, ``State`` and ``User`` are used where
+they are there."""
 ZONE = UTC
 """Times are taken for this zone's: sacct prints local ones without a zone, and only differences matter."""
+NOT_OVER = ("RUNNING", "SUSPENDED", "COMPLETING")
 UNKNOWN = ("", "Unknown", "None", "N/A")
 _GPUS = re.compile(r"gres/gpu(?::([^=,]+))?=(\d+)")
 _SPAN = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?")
 
 
 def read(path: Path) -> list[Past]:
-    """The runs on GPUs that have begun. Raises :class:`TraceError` with file, line and column.
+    """The runs on GPUs that are over. Raises :class:`TraceError` with file, line and column.
 
     The time that a job could have started from is ``Eligible`` where there is such a column: before, it was held or
     waited for others, which no policy can change. Energies aren't taken over: Slurm's are those of whole nodes.
@@ -45,9 +47,9 @@ def read(path: Path) -> list[Past]:
 
 
 def _past(row: Mapping[str, str], where: str) -> Past | None:
-    """None for a step of a job, a job without GPUs and one that never began."""
+    """None for a step of a job, a job without GPUs, and one that never began or isn't over."""
     gpus = _GPUS.findall(row["AllocTRES"])
-    if "." in row["JobID"] or not gpus or row["Start"] in UNKNOWN:
+    if "." in row["JobID"] or not gpus or row["Start"] in UNKNOWN or row.get("State") in NOT_OVER:
         return None
     typed = [(name, int(count)) for name, count in gpus if name]
     total = next((int(count) for name, count in gpus if not name), sum(count for _, count in typed))
