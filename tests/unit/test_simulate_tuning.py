@@ -184,6 +184,13 @@ def test_a_report_recommends_what_its_points_say() -> None:
     assert best_row > now_row and best_column > now_column, "less waiting is down, more energy is right"
 
 
+def test_the_look_ahead_rule_has_the_sites_patience() -> None:
+    sample, kappas = days(2), np.array([0.0])
+    setup = replace(SETUP, policy="lookahead", patience=0.0)
+    found = [sweep([sample], kappas, replace(setup, patience=patience), 1).sums for patience in (0.0, 2.0)]
+    assert not np.array_equal(*found)
+
+
 def test_too_little_history_is_said() -> None:
     answers = [report([days(count)], SETUP, "days", processes=1) for count in (3, 1)]
     assert not answers[0]["sure"] and "90 jobs on 3 days; it takes 100 jobs and 8 days" in answers[0]["reason"]

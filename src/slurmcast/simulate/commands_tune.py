@@ -68,7 +68,9 @@ def tune(
         if plot:
             plots.check(plot)
         present, notes = _present(client, cfg)
-        setup = tuning.Setup(_policy(policy or cfg.agent.policy), tuning.objective(objective), present, seed)
+        name, weights = _policy(policy or cfg.agent.policy), tuning.objective(objective)
+        longest_wait_s = cfg.agent.longest_wait_h * 3600
+        setup = tuning.Setup(name, weights, present, seed, cfg.agent.patience, longest_wait_s)
         if history:
             work = of_store(cfg, time.time() - days * 86400, gpus_text, noise, seed)
         else:

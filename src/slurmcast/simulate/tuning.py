@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from slurmcast.policy.base import Floats, Ints, Mask, Policy
+from slurmcast.policy.base import Floats, Ints, Mask
 from slurmcast.policy.inputs import Inputs
+from slurmcast.policy.lookahead import LONGEST_WAIT_S, PATIENCE
 from slurmcast.policy.registry import named
 from slurmcast.simulate import engine
 from slurmcast.simulate.executors import skip
@@ -69,6 +70,8 @@ class Setup:
     present: float
     """Kappa as it is now."""
     seed: int = 0
+    patience: float = PATIENCE
+    longest_wait_s: float = LONGEST_WAIT_S
 
 
 @dataclass(frozen=True)
@@ -137,9 +140,9 @@ def _one(setup: Setup, task: tuple[Sample, float]) -> tuple[Floats, float]:
     """FIGURES of each block, (blocks, 4), and the longest wait."""
     sample, kappa = task
     work, cluster = sample.workload, sample.cluster
-    policy: Policy = sample.inputs.around(named(setup.policy, kappa))
+    rule = named(setup.policy, kappa, patience=setup.patience, longest_wait_s=setup.longest_wait_s)
     # Slurm's executor would start the same jobs, more slowly: the agent puts first what fits.
-    schedule = engine.run(work, cluster, policy, skip)
+    schedule = engine.run(work, cluster, sample.inputs.around(rule), skip)
     engine.verify(work, cluster, schedule)
     jobs, wait_s = np.arange(len(work)), schedule.start_s - work.submit_s
     energy_kwh = np.nan_to_num(work.energy_kwh[jobs, schedule.type])  # unknown on one type, unknown on all
