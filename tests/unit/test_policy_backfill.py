@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slurmcast.policy.backfill import OUTLIVED_S, UNLIMITED_S, Profile, durations, ends
 from slurmcast.policy.base import Floats, Moment, Policy, Queue, Running
-from slurmcast.policy.conservative import Conservative
+from slurmcast.policy.conservative import conservative
 from slurmcast.policy.easy import Easy
 from slurmcast.policy.simple import simple
 from slurmcast.simulate.engine import run, verify
@@ -66,7 +66,7 @@ UNLIMITED = [(0, 3, 100, np.inf), (0, 4, 50, np.inf), (0, 1, 10, np.inf)]
         (HEAD[:2] + HEAD[3:], Easy("high"), [0, 100, 0]),
         (HEAD[:2] + HEAD[3:], Easy("median"), [0, 100, 0]),
         (DEPTH, Easy(), [0, 100, 250, 0]),
-        (DEPTH, Conservative(), [0, 100, 200, 250]),
+        (DEPTH, conservative, [0, 100, 200, 250]),
         (EARLY, Easy(), [0, 92, 2]),
         (EARLY, simple, [0, 10, 60]),
         (UNLIMITED, Easy(), [0, 100, 150]),
@@ -111,7 +111,7 @@ def test_what_a_job_has_outlived_is_no_longer_believed() -> None:
     n=st.integers(1, 60), seed=st.integers(0, 10_000), types=st.integers(1, 2), depth=st.sampled_from(["easy", "all"])
 )
 def test_every_job_runs_once_within_the_clusters_bounds(n: int, seed: int, types: int, depth: str) -> None:
-    policy = Easy() if depth == "easy" else Conservative()
+    policy = Easy() if depth == "easy" else conservative
     starts(random_workload(n, seed, types, exact=False), ONE if types == 1 else TWO, policy)
 
 
@@ -119,7 +119,7 @@ def test_every_job_runs_once_within_the_clusters_bounds(n: int, seed: int, types
 @given(n=st.integers(1, 60), seed=st.integers(0, 10_000))
 def test_with_true_limits_conservative_backfilling_delays_nobody(n: int, seed: int) -> None:
     jobs = random_workload(n, seed, 1, exact=True)
-    assert (np.array(starts(jobs, ONE, Conservative())) <= np.array(starts(jobs, ONE, simple))).all()
+    assert (np.array(starts(jobs, ONE, conservative)) <= np.array(starts(jobs, ONE, simple))).all()
 
 
 TAKEN = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 3), st.integers(1, 9)), max_size=6)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurmcast.policy.conservative import Conservative
+from slurmcast.policy.conservative import conservative
 from slurmcast.policy.multifactor import Multifactor
 from slurmcast.simulate.engine import run, verify
 from slurmcast.simulate.executors import skip
@@ -56,4 +56,4 @@ def test_every_job_runs_once_and_one_user_is_first_come_first_served(n: int, see
     schedule = run(jobs, TWO, Multifactor(max_age_s=1e9), skip)
     verify(jobs, TWO, schedule)
     if users == 1:
-        assert np.array_equal(schedule.start_s, run(jobs, TWO, Conservative(), skip).start_s)
+        assert np.array_equal(schedule.start_s, run(jobs, TWO, conservative, skip).start_s)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmcast.policy.base import Offers
-from slurmcast.policy.conservative import Conservative
+from slurmcast.policy.conservative import conservative
 from slurmcast.policy.greedy import Greedy
 from slurmcast.policy.placement import assign, first_choice, in_line
 from slurmcast.policy.simple import simple
@@ -73,7 +73,7 @@ def test_slurm_backfills_on_each_partition_by_itself() -> None:
 @given(n=st.integers(1, 60), seed=st.integers(0, 10_000))
 def test_in_order_of_submission_slurm_is_conservative_backfilling(n: int, seed: int) -> None:
     jobs = random_workload(n, seed, 1, exact=False)
-    assert np.array_equal(run(jobs, ONE, simple, slurm).start_s, run(jobs, ONE, Conservative(), skip).start_s)
+    assert np.array_equal(run(jobs, ONE, simple, slurm).start_s, run(jobs, ONE, conservative, skip).start_s)
 
 
 @settings(max_examples=30, deadline=None)

@@ -3,20 +3,12 @@ they delay none of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from slurmcast.policy.backfill import Belief, starts
+from slurmcast.policy.backfill import starts
 from slurmcast.policy.base import Moment, Offers
 
 
-@dataclass(frozen=True)
-class Conservative:
+def conservative(moment: Moment) -> Offers:
     """The rule as a policy: it offers only what starts now. Reservations are made anew each time, as in Slurm."""
-
-    belief: Belief = "limit"
-
-    def __call__(self, moment: Moment) -> Offers:
-        """See :class:`slurmcast.policy.base.Policy`."""
-        return Offers.of(starts(moment, np.arange(len(moment.queue)), moment.queue.may, self.belief))
+    return Offers.of(starts(moment, np.arange(len(moment.queue)), moment.queue.may, "limit"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slurmcast.policy.base import Floats, Policy
-from slurmcast.policy.conservative import Conservative
+from slurmcast.policy.conservative import conservative
 from slurmcast.policy.easy import Easy
 from slurmcast.policy.greedy import Greedy
 from slurmcast.policy.lookahead import LONGEST_WAIT_S, PATIENCE, LookAhead
@@ -47,7 +47,8 @@ POLICIES: dict[str, Known] = {
     "value": Known(lambda w: ValueRule(w.kappa), "Algorithm 2: all pairs by falling value", "kappa"),
     "easy": Known(lambda _: Easy(), "EASY backfilling by the users' time limits: what most sites have"),
     "easy_predicted": Known(lambda _: Easy("high"), "EASY by the predicted 0.9 quantile of the running time"),
-    "conservative": Known(lambda _: Conservative(), "conservative backfilling by the users' time limits"),
+    "easy_median": Known(lambda _: Easy("median"), "EASY by the predicted median"),
+    "conservative": Known(lambda _: conservative, "conservative backfilling by the users' time limits"),
     "multifactor": Known(lambda _: Multifactor(), "Slurm's priority by age and fairshare, conservative backfilling"),
     "patient": Known(lambda w: Patient(w.kappa), "value, but no job where its value is negative", "kappa"),
     "lookahead": Known(
