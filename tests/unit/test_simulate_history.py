@@ -203,6 +203,7 @@ def test_the_command_replays_the_store(config: Config, tmp_path: Path) -> None:
     assert [row["policy"] for row in answer["results"]] == ["recorded", "simple", "value"]
     assert answer["results"][0]["wait_s"] == 15 and answer["predictions"] == "as they were made"
     assert [row["energy_unknown"] for row in answer["results"]] == [2, 2, 2]
+    assert answer["notes"][-1].startswith("GPUs: the most that were in use at once")
     noisy = CliRunner().invoke(main, [*arguments, "--since", "2023-11-01", "--noise", "0.1"])
     assert "10% error" in json.loads(noisy.stdout)["predictions"]
     late = CliRunner().invoke(main, arguments)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -225,4 +226,6 @@ def replay_history(
     past = printed.read(sacct) if sacct else history.from_store(config, first, last)
     chosen = [run for run in past if first <= run.submit_s < last]
     counts = pools(gpus_text).counts if gpus_text else None
-    return history.trace(chosen, history.site(chosen, config, counts), fill_energy)
+    trace = history.trace(chosen, history.site(chosen, config, counts), fill_energy)
+    guessed = () if counts else ("GPUs: the most that were in use at once; give --gpus to say how many there are",)
+    return replace(trace, notes=(*trace.notes, *guessed))
