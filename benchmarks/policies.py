@@ -135,7 +135,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calibrations", default=DEFAULT, help="names between commas, or all")
     parser.add_argument("--noise", default="0.3")
-    parser.add_argument("--executors", default=",".join(EXECUTORS))
+    parser.add_argument("--executors", default="skip", help=f"between commas, of {', '.join(EXECUTORS)}")
     parser.add_argument("--validation", type=int, default=12)
     parser.add_argument("--samples", type=int, default=30)
     options = parser.parse_args()
