@@ -93,6 +93,14 @@ def test_explanation_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         assert words in shown
 
 
+def test_a_price_is_shown_where_energy_is_weighed_by_it(capsys: pytest.CaptureFixture[str]) -> None:
+    show.explanation(EXPLAIN | {"values": [{**VALUE, "energy_weight": 1.37}]})
+    shown = capsys.readouterr().out
+    assert "kappa w e" in shown and "w: price" in shown and "1.37" in shown
+    show.explanation(EXPLAIN | {"values": [{**VALUE, "energy_weight": 1.0}]})
+    assert "w: price" not in capsys.readouterr().out
+
+
 def test_what_an_estimate_was_made_from(capsys: pytest.CaptureFixture[str]) -> None:
     answer = {**EXPLAIN, "made_from": "script and sources", "sources": ["/home/alice/train.py", "/home/alice/model.py"]}
     show.explanation(answer)

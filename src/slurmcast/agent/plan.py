@@ -1,4 +1,4 @@
-"""``plan(snapshot, kappas, config) -> changes and decisions``: what the queue should look like, as a pure function.
+"""``plan(snapshot, kappas, config, inputs) -> changes and decisions``: what the queue should look like. Pure.
 
 Eligibility comes first, then the policy, the same that the simulator asks, then the translation to what Slurm
 understands: a partition for each job, and a site factor (or priority) that puts the jobs into the policy's order. Jobs
