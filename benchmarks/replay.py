@@ -127,9 +127,7 @@ def main(arguments: Sequence[str]) -> dict[str, Any]:
     policies, skipped = asked.policies.split(","), {}
     there = [name for name in asked.traces.split(",") if (DATA / "traces" / f"{name}.trace").exists()]
     if missing := [name for name in asked.traces.split(",") if name not in there]:
-        skipped["traces"] = (
-            f"{', '.join(missing)} not in {DATA / 'traces'}; SLURMCAST_DATA names the folder over gavel/"
-        )
+        skipped["traces"] = f"{', '.join(missing)}: not in {DATA / 'traces'}; SLURMCAST_DATA names the folder of gavel/"
     tasks: list[Task] = []
     if "replays" in asked.parts:
         tasks += replays(there, policies)

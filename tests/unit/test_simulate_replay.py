@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -238,3 +241,12 @@ def test_time_and_energy_count_alike_with_the_break_even_kappa(tmp_path: Path) -
     assert values[1, 0] == pytest.approx(0, abs=1e-12)
     assert values[0, 0] > 0 > values[2, 0]
     assert np.isnan(break_even_kappa(replace(jobs, energy_kwh=np.full((3, 1), np.nan))))
+
+
+def test_the_benchmark_says_which_traces_are_absent(tmp_path: Path) -> None:
+    program = Path(__file__).parents[2] / "benchmarks" / "replay.py"
+    environment = {**os.environ, "SLURMCAST_DATA": str(tmp_path)}
+    command = [sys.executable, str(program), "--parts", "replays", "--traces", "some,other"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert answer["results"] == [] and "some, other: not in" in answer["skipped"]["traces"]
