@@ -31,7 +31,7 @@ def test_each_kappa_reaches_its_jobs_without_a_restart(slurm: Slurm, services: S
         (["0.5", "--qos", "normal"], {"a100": 0.5, "a6000": 0.5}),
         (["--reset", "--qos", "normal"], {"a100": general, "a6000": 0.25}),
     ):
-        run("slurmcast", "kappa", *words)
+        run("slurmcast", "kappa", *words, user="slurmcast")  # the daemon's own user, as which tune runs
         eventually(lambda expected=expected: kappas(job_id) == expected, f"{words}: {expected}")  # type: ignore[misc]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ class Caller:
             return str(self.uid)
 
     def is_operator(self, config: DaemonConfig) -> bool:
-        return self.uid == 0 or self.name in config.operators
+        """The daemon's own user is one: it owns the store anyway, and ``tune`` runs as it."""
+        return self.uid in (0, os.geteuid()) or self.name in config.operators
 
     def is_agent(self, config: DaemonConfig) -> bool:
         return self.uid == 0 or self.name == config.agent_user
