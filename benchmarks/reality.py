@@ -34,8 +34,8 @@ EVERY_S = 1.0
 """Mean time between two submissions; the jobs then come about half as fast again as they can be worked off."""
 WITHIN_S = 400.0
 DELAYS = {"simulator": (0.0, 0.0), "with delays": (1.0, 1.0), "slow": (3.0, 3.0)}
-"""Seconds that a decision takes, and that a GPU idles between two jobs. With Slurm's intervals of 1 s, times in whole
-seconds and an idle machine one of each is about what the lab takes; a busy machine takes more."""
+"""Seconds that a decision takes, and that a GPU idles between two jobs: none, what came closest in one run of the lab,
+and more than a busy machine should take."""
 SCRIPT = """#!/bin/bash
 # {}: no other job has this name or script, so that no estimate changes when one has ended
 [ $SLURM_JOB_PARTITION = a100 ] && exec sleep {}
