@@ -135,6 +135,12 @@ def test_jobs_of_other_times_and_partitions_are_left_out(config: Config) -> None
         history.trace(past, history.site(past, config, {"other": 3}))
 
 
+def test_no_store_is_made_where_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"store.db: no such file; run this where slurmcastd runs"):
+        history.from_store(Config("test", Paths(tmp_path, tmp_path, tmp_path)))
+    assert not list(tmp_path.iterdir())
+
+
 def test_energies_are_of_the_same_jobs_wherever_they_run() -> None:
     known = Past(0, 0, 60, "fast", "a100", 1, energy_kwh=0.1)
     found = history.trace([known], Pools({"fast": 1, "odd": 1}, {"fast": "a100", "odd": "xpu"}))

@@ -45,7 +45,10 @@ class Past:
 
 
 def from_store(config: Config, since: float = 0, until: float = math.inf) -> list[Past]:
-    """The runs of jobs submitted in that time (Unix seconds). Raises :class:`slurmcast.store.database.StoreError`."""
+    """The runs of jobs submitted in that time (Unix seconds). Raises :class:`TraceError` where there is no store, and
+    :class:`slurmcast.store.database.StoreError`."""
+    if not config.paths.store.exists():
+        raise TraceError(f"{config.paths.store}: no such file; run this where slurmcastd runs, or take --sacct")
     runs = Runs(config.paths.store, config.cluster)
     try:
         return [_past(run) for run in runs.submitted(since, until)]
