@@ -64,9 +64,8 @@ class LookAhead:
         fits = queue.gpus <= np.array([pool.free for pool in pools])
         reserved = np.array([pool.profile is not None for pool in pools], bool)
         v[fits & (waiting[:, None] | reserved)] = np.nan
-        rest = by_value(
-            v
-        )  # what is full, and for those that start, where else they may if nodes' borders are in the way
+        # Left are types that are full, and where else those may start that borders of nodes keep off their type.
+        rest = by_value(v)
         return Offers(np.concatenate([early.jobs, rest.jobs]), np.concatenate([early.types, rest.types]))
 
 
