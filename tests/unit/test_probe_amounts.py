@@ -30,6 +30,9 @@ def columns(jobs: Jobs) -> tuple[Numbers, Array, Array]:
         ({"steps": 100, "samples": 100}, {"steps": 500, "samples": 300}, 5),
         ({"samples": 100, "trials": 1}, {"samples": 300, "trials": 4}, 12),
         ({"batch_size": 8}, {"batch_size": 64}, 1),
+        ({"epochs": 1, "batch_size": 8}, {"epochs": 2, "batch_size": 32}, 2),
+        ({"steps": 10, "batch_size": 8}, {"steps": 20, "batch_size": 32}, 4),
+        ({"layers": 2, "hidden_size": 64}, {"layers": 4, "hidden_size": 128}, 2),
         ({"epochs": 10}, {}, 1),
         ({}, {}, 1),
     ],
@@ -76,3 +79,13 @@ def test_options_of_a_programs_own_count_half_within_a_script_and_nothing_betwee
     assert numbers.own == ("--critics",)  # all jobs that name trees name as many
     found = ahead(numbers, split(numbers, rows, levels, typical_of_groups(levels, ["a", "a", "b", "c"])))
     assert np.exp(found) == pytest.approx([0.5**0.5, 2**0.5, 1, 1])
+
+
+def test_all_scripts_learn_together_how_far_the_expected_exponents_hold() -> None:
+    jobs: Jobs = [{"epochs": 1, "layers": 4, "--a": 2, "--b": 9}, {"epochs": 4, "layers": 4, "--a": 8, "--b": 1}]
+    numbers, rows, levels = columns(jobs)
+    found = split(numbers, rows, levels, typical_of_groups(levels, ["a", "a"]))
+    expected, own = found[:, numbers.width + len(numbers.measures) :].T[:2]
+    assert np.exp(expected) == pytest.approx([0.5, 2])
+    assert np.exp(own) == pytest.approx([1.5, 1 / 1.5])
+    assert found.shape == (2, numbers.width + len(numbers.quantities) + 2)

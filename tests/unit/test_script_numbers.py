@@ -117,7 +117,7 @@ OWN = [
     ("data.txt 12", {"#2": 12}),
     (
         "kmeans:iterations=120,clusters=200 model.trees=40",
-        {"kmeans:iterations": 120, "clusters": 200, "model.trees": 40},
+        {"kmeans:iterations": 120, "clusters": 200, "trees": 40},
     ),
     ("--lr 0.5 --momentum 0.9 --seed 42 --log-every 100 --num-workers 8 --device 1", {}),
     ("--share 1.5 --trees 0 --points -3 --name x", {}),
@@ -143,6 +143,28 @@ parser.add_argument("rows", type=int)
     assert facts.own_defaults == {"negatives": 4}
     found = numbers.own_from_arguments(["-n", "6", "-s", "300", "800"], facts.own_aliases, facts.own_positionals)
     assert found == {"negatives": 6, "rows": 800}
+
+
+DEFAULTS = [
+    ("rows = arg('rows', 40000)", {"rows": 40000}),
+    ("opt = dict(corpus='x', tokens=40_000, lr=0.5)", {"tokens": 40000}),
+    ("config = {'data': {'rows': 20, 'seed': 3}, 'nCritic': 5}", {"rows": 20, "n_critic": 5}),
+    ("for name, default in (('alphas', 25), ('rate', 3)): p.add_argument(name)", {"alphas": 25}),
+    ("HIDE = 100\nfor f, t in o:\n  if f == '-h': HIDE = int(t)", {"hide": 100}),
+    ("rows, cols = 30, 8\nif a == '--cols': cols = int(b)", {"cols": 8}),
+    ("f('not a name', 3), ('a b', 4), dict(**x), g('one', 1, 2)", {}),
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), DEFAULTS)
+def test_programs_without_a_parser_have_defaults_too(source: str, expected: dict[str, float]) -> None:
+    assert python_source.read(source).own_defaults == expected
+
+
+def test_options_of_a_hand_written_parser_go_by_the_names_of_their_variables() -> None:
+    facts = python_source.read("ROWS = 9\nEPOCHS = 2\nif f == '-n': ROWS = int(t)\nif f == '-e': EPOCHS = int(t)")
+    assert facts.own_aliases == {"-n": "rows", "--ROWS": "rows", "-e": "", "--EPOCHS": ""}
+    assert facts.aliases["-e"] == "epochs"
 
 
 def test_positionals_that_are_unpacked_have_names() -> None:

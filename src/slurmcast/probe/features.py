@@ -26,6 +26,10 @@ REPEATS = ("trials", "folds")
 """Numbers that say how much work is asked for. Time is taken to be proportional to those of ``REPEATS``, and either to
 those of ``PER_PASS`` or (where a job names steps but no epochs) to those of ``PER_STEP``."""
 AMOUNTS = (*PER_PASS, *PER_STEP, *REPEATS)
+SIZES = ("hidden_size", "image_size", "layers", "sequence_length")
+BATCH = "batch_size"
+MEASURES = (*AMOUNTS, *SIZES, BATCH)
+"""What says something else within a script than between scripts (:mod:`slurmcast.probe.amounts`)."""
 NO_WORK = frozenset({"time_limit_s"})
 """Numbers that say nothing about the work itself. A user's time limit is a habit: it changes without the job changing,
 and if estimates followed it, asking for less time would buy a better place."""
@@ -53,14 +57,14 @@ class Numbers:
         return len(self.names) + len(self.sometimes)
 
     @property
-    def amounts(self) -> tuple[str, ...]:
-        """The amounts of work among the names."""
-        return tuple(name for name in self.names if name in AMOUNTS)
+    def measures(self) -> tuple[str, ...]:
+        """The amounts of work and the sizes among the names."""
+        return tuple(name for name in self.names if name in MEASURES)
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """The amounts, then the names of programs' own: what has a level."""
-        return (*self.amounts, *self.own)
+        """The measures, then the names of programs' own: what has a level."""
+        return (*self.measures, *self.own)
 
     def to_settings(self) -> dict[str, Any]:
         """JSON-ready; :meth:`from_settings` reads it."""

@@ -20,7 +20,7 @@ from slurmcast.probe.features import Array, Numbers, choose_numbers, unit
 from slurmcast.probe.intervals import Guess, Predictions
 from slurmcast.probe.kernel import Inputs
 from slurmcast.probe.process import Process, cross_fit, fit
-from slurmcast.probe.territory import Survey
+from slurmcast.probe.territory import ONE_PROGRAM, Survey
 
 MAX_SAMPLES = 1000
 """Samples that are kept, the latest ones: at this number training takes some 5 s and a prediction 2 ms."""
@@ -128,7 +128,7 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
         (without_cluster,) = without(surveyed.clusters, [(surveyed.clusters, unknown)])
     processes = {name: process for name, (_, process) in fitted.items()}
     return Trained(
-        estimator=SizeRatio(types, numbers, surveyed.territory.near, processes, typical),
+        estimator=SizeRatio(types, numbers, max(surveyed.territory.near, ONE_PROGRAM), processes, typical),
         without_key=without_key,
         without_sample=without_sample,
         without_cluster=without_cluster,

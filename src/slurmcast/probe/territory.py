@@ -13,6 +13,9 @@ from slurmcast.probe.features import squared_distances, unit
 SAME_SCRIPT = 0.1
 """Distance of unit vectors up to which two texts pass as versions of one script (an edited line moves one by 0.02 to
 0.1)."""
+ONE_PROGRAM = 0.25
+"""Distance up to which they pass as one program with other arguments: in the corpus settings of one program lie up to
+0.22 apart, different programs 0.43 and more."""
 MIN_CLUSTERS = 9
 """Clusters of scripts that must lie as far from all others as a job may, to have an interval: fewer prove nothing."""
 
@@ -60,7 +63,7 @@ def survey(vectors: NDArray[np.float32], keys: Sequence[Hashable], may_leave_clu
     distances = np.sqrt(squared_distances(vectors, vectors))
     alone = _nearest_other(distances, keys)
     near = max(float(np.quantile(alone, 0.95)), SAME_SCRIPT)
-    clusters = _clusters(distances, near)
+    clusters = _clusters(distances, max(near, ONE_PROGRAM))
     known = np.unique(vectors, axis=0)
     lonely: dict[int, float] = {}
     if may_leave_clusters_out and len(set(clusters)) >= MIN_CLUSTERS:

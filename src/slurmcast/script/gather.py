@@ -46,7 +46,7 @@ class Gathered:
         said = self.variables | self.arguments
         unsaid = self.imported | self.defaults | self.settings
         own_unsaid = self.own_defaults | self.own_settings
-        own = islice((own_unsaid | self.own_arguments).items(), numbers.MAX_OWN)
+        own = islice((self.own_arguments | own_unsaid | self.own_arguments).items(), numbers.MAX_OWN)
         found = unsaid | said | {f"{numbers.OWN}{name}": value for name, value in own}
         usual = unsaid | {f"{numbers.OWN}{name}": value for name, value in own_unsaid.items()}
         overruled = {name: value for name, value in usual.items() if name in found and found[name] != value}

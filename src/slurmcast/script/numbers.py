@@ -149,7 +149,7 @@ def own_from_arguments(
                 option = None
         elif equals:
             for match in _OWN_SETTING.finditer(word[:200]):
-                _keep_own(found, match[1], match[2])
+                _keep_own(found, plain(match[1]), match[2])
             option = None
         elif option is not None:
             _keep_own(found, option, word)

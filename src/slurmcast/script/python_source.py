@@ -53,6 +53,7 @@ class _Finder:
         self.best: dict[str, tuple[int, float]] = {}
         self.constants: dict[str, float] = {}
         self.options: list[tuple[list[str], ast.expr | None]] = []
+        self.named: dict[str, ast.expr] = {}  # what programs without a parser have: numbers under names in tables
         self.counted: dict[str, str] = {}  # an option's name -> what a loop over it counts
         self.argv: dict[int, str] = {}
         self.imports: dict[tuple[str, int], None] = {}
@@ -78,6 +79,10 @@ class _Finder:
                 aliases |= {string: name for string in strings if string.startswith("-")}
                 if default is not None:
                     self._note(name, default, _OPTION)
+        for own, default in ((plain(name), default) for name, default in self.named.items()):
+            value = self._number(default)
+            if value is not None and own.isidentifier() and is_own(own, value):
+                own_defaults.setdefault(own, value)
         by_index = [self.argv.get(place + 1) for place in range(min(max(self.argv, default=0), 32))]
         if not positionals:
             positionals = [canonical(name) if name else None for name in by_index]
@@ -103,7 +108,11 @@ class _Finder:
             case ast.Dict(keys=keys, values=values):
                 for key, value in zip(keys, values, strict=True):
                     if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                        self._note(key.value, value, _KEYWORD)
+                        self._named(key.value, value)
+            case ast.Tuple(elts=[ast.Constant(value=str(name)), ast.Constant() as value]):
+                self._named(name, value)
+            case ast.If(test=ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=str(flag))]), body=body):
+                self._branch(flag, body)
             case ast.FunctionDef(args=arguments) | ast.AsyncFunctionDef(args=arguments):
                 for name, default in _parameters(arguments):
                     self._note(name, default, _PARAMETER)
@@ -128,8 +137,18 @@ class _Finder:
             case ast.Subscript(value=argv, slice=ast.Constant(value=int(index))) if _last_name(argv) == "argv":
                 self.argv[index] = name
 
+    def _branch(self, flag: str, body: list[ast.stmt]) -> None:
+        """``if flag == "-n": SAMPLES = int(text)``: an option of a parser that the program wrote itself."""
+        match body:
+            case [ast.Assign(targets=[ast.Name(id=name) as target])] if flag.startswith("-"):
+                self.options.append(([flag, f"--{name}"], target))
+
     def _unpacking(self, names: list[str], value: ast.expr) -> None:
-        """``samples, features = map(int, sys.argv[1:])``"""
+        """``samples, features = map(int, sys.argv[1:])``, and ``samples, features = 3000, 20``"""
+        if isinstance(value, ast.Tuple) and len(value.elts) == len(names):
+            for name, element in zip(names, value.elts, strict=True):
+                self._assignment(name, element)
+            return
         for node in ast.walk(value):
             match node:
                 case ast.Subscript(value=argv, slice=ast.Slice(lower=ast.Constant(value=int(first)))):
@@ -142,11 +161,20 @@ class _Finder:
         strings = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
         if name in _OPTION_CALLS and strings:
             self.options.append((strings, next((k.value for k in node.keywords if k.arg == "default"), None)))
+        elif name == "dict":
+            for keyword in node.keywords:
+                self._named(keyword.arg or "", keyword.value)
         elif strings and len(node.args) > 1 and (name.startswith("DEFINE_") or name in ("getenv", "get")):
-            self._note(strings[0], node.args[1], _OPTION)
+            self._named(strings[0], node.args[1], _OPTION)
         else:
+            if len(strings) == 1 and len(node.args) == 2:  # arg("rows", 40000)
+                self._named(strings[0], node.args[1])
             for keyword in node.keywords:
                 self._note(keyword.arg or "", keyword.value, _KEYWORD)
+
+    def _named(self, name: str, node: ast.expr, rank: int = _KEYWORD) -> None:
+        self._note(name, node, rank)
+        self.named.setdefault(name, node)
 
     def _note(self, name: str, node: ast.expr, rank: int) -> None:
         full = canonical(name)
