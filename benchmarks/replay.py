@@ -36,7 +36,7 @@ WEIGHTS = (0.0, 0.1, 1.0)
 LONGEST_WAITS_D = (7.0, 60.0)
 """Of the look-ahead rule: its default, and one for queues that are weeks old."""
 REPLAY_NOISE = (0.0, 0.3)
-NOISE, UNKNOWN, SEEDS = (0.0, 0.1, 0.3, 0.6), (0.0, 0.1, 0.3), (3, 40)
+NOISE, UNKNOWN, SEEDS = (0.0, 0.1, 0.3, 0.6), (0.0, 0.1, 0.3), (2, 24)
 """How often errors are drawn on a trace, and how many samples there are of made-up work."""
 MADE_UP = "made-up"
 """Work like the paper's."""
