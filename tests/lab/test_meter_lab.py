@@ -17,6 +17,9 @@ from typing import Any
 
 import pytest
 
+from slurmcast.codec import from_json
+from slurmcast.meter.record import EnergyRecord
+from slurmcast.model import Outcome
 from tests.fake_nvml.script import Told, library, script
 from tests.lab.conftest import LAB, Services, Slurm, eventually, run
 
@@ -98,15 +101,23 @@ def meters(tmp_path: Path) -> Iterator[dict[str, NodeMeter]]:
         meter.end(signal.SIGKILL)
 
 
-def energies() -> dict[int, tuple[str, int, float | None]]:
-    """State, seconds and Joules of each run in the daemon's store; a run that was stored twice fails."""
+def outcomes() -> list[Outcome]:
+    """The runs in the daemon's store; one that was stored twice fails."""
     with sqlite3.connect("file:/var/lib/slurmcast/store.db?mode=ro", uri=True) as db:
-        outcomes = [json.loads(row[0]) for row in db.execute("SELECT outcome FROM outcome")]
-    assert len({(o["job_id"], o["start_time"]) for o in outcomes}) == len(outcomes)
-    return {
-        o["job_id"]: (o["state"], o["elapsed_s"], None if o["energy_kwh"] is None else o["energy_kwh"] * 3.6e6)
-        for o in outcomes
-    }
+        found = [from_json(Outcome, json.loads(row[0])) for row in db.execute("SELECT outcome FROM outcome")]
+    assert len({(o.job_id, o.start_time) for o in found}) == len(found)
+    return found
+
+
+def reported() -> list[EnergyRecord]:
+    """What the nodes reported, from the daemon's store."""
+    with sqlite3.connect("file:/var/lib/slurmcast/store.db?mode=ro", uri=True) as db:
+        return [from_json(EnergyRecord, json.loads(row[0])) for row in db.execute("SELECT record FROM energy")]
+
+
+def restart_daemon(services: Services) -> None:
+    services.script("start", "daemon")
+    eventually(services.healthy, "slurmcastd answers again, beside all those jobs", 90)
 
 
 def job(slurm: Slurm, seconds: int, *options: str) -> int:
@@ -130,17 +141,59 @@ def test_energy_of_jobs_on_several_nodes_once(
     meters["a100-1"].start()
     time.sleep(2)
     run("scancel", str(cancelled))
-    services.start("daemon")
-    ids = [*alone, both, cancelled]
-    eventually(lambda: all(energies().get(n, (0, 0, None))[2] for n in ids), "every job has its energy", 60)
-    found = energies()
+    restart_daemon(services)
     power_w = {alone[0]: 300.0, alone[1]: 200.0, both: 500.0, cancelled: 600.0}
+
+    def measured() -> dict[int, Outcome]:
+        return {o.job_id: o for o in outcomes() if o.energy_kwh is not None}
+
+    eventually(lambda: set(measured()) == set(power_w), "every job has its energy", 60)
+    found = measured()
     for number, watts in power_w.items():
-        state, elapsed_s, energy_j = found[number]
-        assert energy_j is not None
         # Slurm counts whole seconds; from prolog to epilog it is a little more or less.
-        assert abs(energy_j / watts - elapsed_s) < 2.5, (number, state, elapsed_s, energy_j)
-    assert found[cancelled][0] == "CANCELLED" and found[both][0] == "COMPLETED"
+        energy_kwh = found[number].energy_kwh
+        assert energy_kwh is not None
+        assert abs(energy_kwh * 3.6e6 / watts - found[number].elapsed_s) < 2.5, found[number]
+    assert found[cancelled].state == "CANCELLED" and found[both].state == "COMPLETED"
+
+
+def test_a_hundred_jobs_while_things_break(
+    slurm: Slurm, services: Services, prolog: Path, meters: dict[str, NodeMeter]
+) -> None:
+    """Daemon, a node's slurmd and a meter are killed: each job is one outcome, with energy where it was measured."""
+    services.config.write_text(services.config.read_text() + '\n[meter]\nnodes = ["a100-*"]\n')
+    for meter in meters.values():
+        meter.start()
+    services.start()
+    ids = {job(slurm, 1, "--gres=gpu:1") for _ in range(100)}
+
+    def left() -> int:
+        return len(ids & {record["job_id"] for record in slurm.jobs() if record["job_state"] != ["COMPLETED"]})
+
+    eventually(lambda: left() <= 85, "15 jobs are over", 60)
+    services.kill("daemon")
+    eventually(lambda: left() <= 70, "30 jobs are over", 60)
+    os.kill(int(Path("/run/slurm/slurmd.a100-2.pid").read_text()), signal.SIGKILL)
+    meters["a100-1"].end(signal.SIGKILL)
+    time.sleep(3)
+    run("slurmd", "-N", "a100-2")
+    meters["a100-1"].start()
+    restart_daemon(services)
+    eventually(lambda: not left(), "all jobs are over", 240)
+
+    # A job on its way to the dead slurmd is requeued: its first run is an outcome too, but not a completed one.
+    def completed() -> dict[int, Outcome]:
+        return {o.job_id: o for o in outcomes() if o.state == "COMPLETED"}
+
+    eventually(lambda: set(completed()) == ids, "100 outcomes", 90)
+    eventually(lambda: sum(o.energy_kwh is not None for o in completed().values()) >= 90, "energy of nearly all", 90)
+    found = completed()
+    for record in reported():
+        joined = found[record.job_id]
+        if joined.energy_kwh is not None and joined.start_time == record.start_time:
+            true_j = POWER_W[record.node] * (record.ended - record.began)
+            assert joined.energy_kwh * 3.6e6 == pytest.approx(true_j, rel=0.01)
+    print(f"energy of {sum(o.energy_kwh is not None for o in found.values())} of 100 jobs")
 
 
 def test_a_forged_record_is_refused(slurm: Slurm, services: Services) -> None:

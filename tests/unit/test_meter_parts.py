@@ -174,7 +174,7 @@ def test_slurm_that_does_not_answer_ends_no_run(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", str(tmp_path))
     assert service.running_here([Suspect("7.1", 7, "n1")]) is None
     squeue = tmp_path / "squeue"
-    squeue.write_text('#!/bin/sh\n[ "$*" = "--noheader --nodelist=n1 --format=%A" ] && printf "8\\n7\\n"\n')
+    squeue.write_text('#!/bin/sh\n[ "$*" = "--all --noheader --nodelist=n1 --format=%A" ] && printf "8\\n7\\n"\n')
     squeue.chmod(0o755)
     assert service.running_here([Suspect("7.1", 7, "n1")]) == {7, 8}
 

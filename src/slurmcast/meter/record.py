@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 
 from slurmcast.model import Outcome
@@ -95,8 +95,8 @@ class EnergyRecord:
     @property
     def fault(self) -> str:
         """What is impossible about the record; empty where nothing is."""
-        numbers = [self.began, self.ended]
-        numbers += [x for use in self.used for x in (use.energy_j, use.counted_s, use.sampled_s, use.gap_s)]
+        values = [value for use in self.used for value in astuple(use) if isinstance(value, float)]
+        numbers = [self.began, self.ended, *values]
         if not all(map(math.isfinite, numbers)) or min(numbers) < 0 or self.ended < self.began:
             return "times and energies must be finite and not negative"
         if min(self.job_id, self.nodes) < 1 or self.start_time < 0 or self.gpus < len(self.used):

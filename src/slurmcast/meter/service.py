@@ -106,7 +106,7 @@ class Errands:
 def running_here(suspects: Collection[Suspect]) -> set[int] | None:
     """Which jobs Slurm has on the suspects' node; None where it doesn't say."""
     node = next(iter(suspects)).node
-    command = ["squeue", "--noheader", f"--nodelist={node}", "--format=%A"]
+    command = ["squeue", "--all", "--noheader", f"--nodelist={node}", "--format=%A"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SQUEUE_S, check=True)
         return {int(word) for word in done.stdout.split()}
