@@ -1,6 +1,7 @@
 """Speed of the simulator in jobs/s and how its time grows, and of two planners alone with long queues.
 
-The last line is JSON; times in s, memory in MiB.
+Times are CPU time of the one thread, which other work on the machine hardly changes. The last line is JSON; times in s,
+memory in MiB.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ def workload(n: int, load: float, seed: int = 1) -> tuple[Workload, Cluster]:
 def simulated(n: int, load: float, name: str) -> float:
     """Seconds for n jobs."""
     work, cluster = workload(n, load)
-    begin = time.perf_counter()
+    begin = time.process_time()
     schedule = run(work, cluster, named(name, KAPPA), skip)
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     verify(work, cluster, schedule)
     return seconds
 
@@ -72,9 +73,9 @@ def planned(moment: Moment, policy: Policy) -> tuple[float, float]:
     """Seconds of one plan, the median of ROUNDS, and the most memory that it took."""
 
     def once() -> float:
-        begin = time.perf_counter()
+        begin = time.process_time()
         skip.start(moment, policy(moment))
-        return time.perf_counter() - begin
+        return time.process_time() - begin
 
     seconds = statistics.median(once() for _ in range(ROUNDS))
     tracemalloc.start()
