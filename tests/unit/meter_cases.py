@@ -343,6 +343,26 @@ def cancelled(folder: Path) -> Iterator[Checked]:
     yield Checked(node.record().energy_j, node.joules(10.2, 11.7))
 
 
+def late_epilog(folder: Path) -> Iterator[Checked]:
+    """On a busy node the last reading came after the end, and the marker was seen only after that."""
+    for counts in (1, 0):
+        node = Node(folder / str(counts))
+        node.gpus[0].draw([(0, 200), (300, 260)])
+        node.gpus[0].counts = counts
+        node.until(10.2)
+        node.begin(7)
+        node.until(11)
+        node.awake = False
+        node.end(7)
+        seen = [(path, path.rename(folder / path.name)) for path in node.markers.glob("*.end")]
+        node.told.now_s = 11.3
+        node.meter.step()
+        for path, aside in seen:
+            aside.rename(path)
+        node.until(13)
+        yield Checked(node.record().energy_j, node.joules(10.2, 11))
+
+
 def node_failure(folder: Path) -> Iterator[Checked]:
     """The node reboots: what was measured up to then is told, but as nothing whole."""
     node = Node(folder)
@@ -466,6 +486,20 @@ def meter_down_long(folder: Path) -> Iterator[Checked]:
         yield Checked(node.record().energy_j, node.joules(10.3, 200.6) if counts else None)
 
 
+def meter_down_at_an_end(folder: Path) -> Iterator[Checked]:
+    """Down while a short job ended, for all of it, or while it began: no reading from outside of it stands for it."""
+    for begin_s, end_s in ((10, 40), (35, 45), (40, 100)):
+        node = Node(folder / str(begin_s))
+        node.gpus[0].draw([(0, 60), (10, 60), (10, 300, GIB, 1), (end_s, 300, GIB, 1), (end_s, 60)])
+        node.down_s = (33, 50)
+        node.until(begin_s)
+        node.begin(7)
+        node.until(end_s)
+        node.end(7)
+        node.until(130)
+        yield Checked(node.record().energy_j, None)
+
+
 def meter_broken(folder: Path) -> Iterator[Checked]:
     """No meter, no folder: prolog and epilog succeed all the same, and there is no energy."""
     node = Node(folder)
@@ -500,12 +534,14 @@ CASES: dict[str, Case] = {
     "requeued": requeued,
     "requeued, epilog lost": requeued_without_epilog,
     "cancelled": cancelled,
+    "epilog seen late": late_epilog,
     "node failure": node_failure,
     "epilog lost": epilog_lost,
     "epilog lost, GPU idle": epilog_lost_and_idle,
     "daemon away": daemon_away,
     "meter killed": meter_killed,
     "meter down for long": meter_down_long,
+    "meter down at an end": meter_down_at_an_end,
     "meter broken": meter_broken,
     "idle card": idle_card,
 }

@@ -59,6 +59,9 @@ class Node:
         self.gpus = self.told.gpu
         self.awake = True
         """Whether the meter looks at once when a marker is dropped, as the kernel lets it."""
+        self.down_s = (0.0, 0.0)
+        """From when to when the meter is dead."""
+        self._dead = False
         self._starts: dict[int, int] = {}
         self._chance = random.Random(0)
         self.boot()
@@ -80,7 +83,16 @@ class Node:
         os.environ["FAKE_NVML"] = str(self.folder / "nvml")
         while self.told.now_s < time_s:
             self.told.now_s = min(next_look(self.told.now_s, step_s, self._chance), time_s)
-            self.meter.step()
+            self._look()
+
+    def _look(self) -> None:
+        if self.down_s[0] <= self.told.now_s < self.down_s[1]:
+            self._dead = True
+            return
+        if self._dead:
+            self._dead = False
+            self.boot()
+        self.meter.step()
 
     def begin(self, job_id: int, gpus: str = "0", start: int | None = None, **environment: str) -> int:
         """Slurm starts a job here: the prolog's exit status."""
@@ -105,7 +117,7 @@ class Node:
         if dropped.exists():
             os.utime(dropped, (self.clock.wall(), self.clock.wall()))
         if self.awake:
-            self.meter.step()
+            self._look()
         return done.returncode
 
     def records(self) -> list[EnergyRecord]:

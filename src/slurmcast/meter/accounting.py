@@ -16,6 +16,9 @@ MAX_POWER_W = 3000.0
 COUNTER_LAG_S = 1.0
 """Counters move in steps of up to this time."""
 
+MAX_EDGE_S = 2.0
+"""At the ends of a run, where the power changes most, no more time is settled without a reading on each side."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -67,7 +70,7 @@ def add(tally: Tally, reading: Reading, max_gap_s: float) -> Tally:
         tally = replace(tally, busy_s=busy_s, watched_s=watched_s)
     if (counted := _counted(tally.last, reading)) is not None:
         tally = replace(tally, energy_j=tally.energy_j + counted, counted_s=tally.counted_s + span)
-    elif (power := _mean_power(tally.last, reading)) is not None and span <= max_gap_s:
+    elif (power := _mean_power(tally.last, reading)) is not None and span <= (max_gap_s if tally.last else MAX_EDGE_S):
         tally = replace(tally, energy_j=tally.energy_j + power * span, sampled_s=tally.sampled_s + span)
     else:
         tally = replace(tally, gap_s=tally.gap_s + span)
@@ -76,18 +79,14 @@ def add(tally: Tally, reading: Reading, max_gap_s: float) -> Tally:
 
 def finish(tally: Tally, end: float, after: Reading | None, max_gap_s: float) -> Tally:
     """``tally`` up to the run's end: by the reading ``after`` it where that came soon, else by the last power, held."""
-    span = end - tally.settled
+    last, span = tally.last, end - tally.settled
     if span <= 0:
         return tally
-    if after is not None and after.at - end <= max_gap_s:
-        return add(tally, _between(tally.last, after, end), max_gap_s)
-    if tally.last is not None and tally.last.power_w is not None and span <= max_gap_s:
-        return replace(
-            tally,
-            settled=end,
-            energy_j=tally.energy_j + tally.last.power_w * span,
-            sampled_s=tally.sampled_s + span,
-        )
+    if last is not None and after is not None and after.at - end <= MAX_EDGE_S and after.at - last.at <= max_gap_s:
+        return add(tally, _between(last, after, end), max_gap_s)
+    if last is not None and last.power_w is not None and span <= MAX_EDGE_S:
+        energy_j = tally.energy_j + last.power_w * span
+        return replace(tally, settled=end, energy_j=energy_j, sampled_s=tally.sampled_s + span)
     return replace(tally, settled=end, gap_s=tally.gap_s + span)
 
 
@@ -111,10 +110,8 @@ def _mean_power(before: Reading | None, after: Reading) -> float | None:
     return None if before.power_w is None else (before.power_w + after.power_w) / 2
 
 
-def _between(before: Reading | None, after: Reading, at: float) -> Reading:
-    """What a reading at ``at`` would have shown, on straight lines."""
-    if before is None or after.at <= before.at:
-        return replace(after, at=at)
+def _between(before: Reading, after: Reading, at: float) -> Reading:
+    """What a reading at ``at``, between the two, would have shown on straight lines."""
     share = (at - before.at) / (after.at - before.at)
 
     def line(low: float | None, high: float | None) -> float | None:

@@ -20,6 +20,8 @@ class Run:
     began: float
     tallies: dict[str, Tally]
     """By UUID. A MIG device has none: its card's power isn't the job's."""
+    before: dict[str, Tally] = field(default_factory=dict)
+    """What each tally was before its last reading, which may turn out to have come after the run's end."""
     unresolved: tuple[str, ...] = ()
     """GPUs of the job that NVML hasn't found yet."""
     shared: str = ""
@@ -35,7 +37,7 @@ class Run:
 def started(begin: Begin, began: float) -> Run:
     """A run at its beginning."""
     shared = "MPS" if begin.mps else ""
-    return Run(begin, began, {}, begin.gpus, shared, busy_at=began)
+    return Run(begin, began, {}, unresolved=begin.gpus, shared=shared, busy_at=began)
 
 
 def resolved(run: Run, word: str, uuid: str | None) -> Run:
@@ -53,7 +55,8 @@ def read(run: Run, readings: Mapping[str, Reading], max_gap_s: float) -> Run:
         uuid: add(tally, readings[uuid], max_gap_s) if uuid in readings else tally
         for uuid, tally in run.tallies.items()
     }
-    run = replace(run, tallies=tallies)
+    settled = {uuid: old for uuid, old in run.tallies.items() if tallies[uuid].settled > old.settled}
+    run = replace(run, tallies=tallies, before=run.before | settled)
     mine = [readings[uuid] for uuid in tallies if uuid in readings]
     # With another run on the same GPU the work may be that one's.
     if not run.overlaps and any(reading.utilisation for reading in mine):
@@ -74,7 +77,7 @@ def ended(
     ``after``: readings from after its end; ``wall_offset``: Unix time less the clock that never jumps.
     """
     if ending is Ending.EPILOG:
-        tallies = {uuid: finish(t, end, after.get(uuid), max_gap_s) for uuid, t in run.tallies.items()}
+        tallies = {uuid: _finished(run, uuid, end, after.get(uuid), max_gap_s) for uuid in run.tallies}
     elif ending is Ending.GONE:
         tallies, end = run.at_busy, run.busy_at
     else:
@@ -97,6 +100,13 @@ def ended(
         shared=run.shared or ("another job on the same GPU" if beside else ""),
         used=tuple(_use(uuid, tally) for uuid, tally in tallies.items()),
     )
+
+
+def _finished(run: Run, uuid: str, end: float, after: Reading | None, max_gap_s: float) -> Tally:
+    tally = run.tallies[uuid]
+    if end < tally.settled and uuid in run.before:
+        return finish(run.before[uuid], end, tally.last, max_gap_s)
+    return finish(tally, end, after, max_gap_s)
 
 
 def _use(uuid: str, tally: Tally) -> GpuUse:
