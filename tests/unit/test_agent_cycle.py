@@ -15,7 +15,7 @@ from slurmcast.agent.journal import Journal
 from slurmcast.client import Client, ClientError
 from slurmcast.cluster.base import Cluster, ClusterError, Refused
 from slurmcast.config import AgentConfig, Config, PartitionConfig, Paths
-from slurmcast.model import Change, GpuRequest, Job, Node, Outcome, Partition
+from slurmcast.model import Change, GpuRequest, Job, Node, Outcome, Partition, PendingJob
 
 A100 = Partition("a100", "a100", (Node("a", 4, 0, 8, 8, 100, 100),), 40.0, default=True)
 A6000 = Partition("a6000", "a6000", (Node("b", 4, 1, 8, 8, 100, 100),), 48.0)
@@ -349,6 +349,27 @@ def test_what_was_expected_of_running_jobs_is_asked_once(config: Config) -> None
         assert running.estimate is not None
         assert running.estimate.time_s is not None
         assert (running.job.job_id, running.estimate.time_s.p90) == (2, 200.0)
+
+
+def test_what_has_not_changed_stays_the_same_object(config: Config) -> None:
+    """What makes plans quick: see agent/known.py."""
+    world = World(config, job(1), job(2), job(3))
+
+    def look() -> dict[int, PendingJob]:
+        jobs = [record for record in world.slurm.jobs() if record.state == "PENDING"]
+        world.agent._forget(jobs)
+        return {p.job.job_id: p for p in world.agent._snapshot(jobs, world.slurm.partitions(), jobs)[0].pending}
+
+    first = look()
+    world.slurm.records = {n: replace(record) for n, record in world.slurm.records.items()}
+    world.slurm.records[2] = replace(world.slurm.records[2], reason="Resources")
+    world.daemon.entries[3] = {"partition_named": True}
+    second = look()
+    assert [second[n] is first[n] for n in (1, 2, 3)] == [True, False, False]
+    assert (second[2].job.reason, second[3].partition_named) == ("Resources", True)
+    world.slurm.records[1] = replace(world.slurm.records[1], state="RUNNING")
+    look()
+    assert {job_id for job_id, _ in world.agent.pending} == {2, 3}, "nothing is kept of jobs that wait no more"
 
 
 def test_prices_are_read_again_and_the_cap_is_by_partition(config: Config, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import get_args, get_type_hints
 import numpy as np
 import pytest
 
-from slurmcast.agent.moment import moment_of
+from slurmcast.agent.moment import moment_of, queue_of
 from slurmcast.config import AgentConfig
 from slurmcast.model import Estimate, Interval, RunningJob, Source
 from slurmcast.policy.base import Moment
@@ -20,7 +20,7 @@ NAN = float("nan")
 
 def seen(*jobs: object, running: tuple[RunningJob, ...] = ()) -> Moment:
     now = replace(snapshot(*jobs, a100=(1, 2), a6000=(4,)), running=running)  # type: ignore[arg-type]
-    return moment_of(now.pending, np.ones((len(jobs), 2), bool), now)
+    return moment_of(queue_of(now.pending, np.ones((len(jobs), 2), bool), now.partitions), now)
 
 
 def running(time_s: Interval | None, limit_s: int | None = 9000, at: str = "a6000", **fields: object) -> RunningJob:
@@ -73,7 +73,7 @@ def test_the_running_jobs() -> None:
 def test_nobody_waits_nothing_is_managed() -> None:
     assert len(seen().queue) == 0
     nothing = replace(snapshot(), partitions=())
-    assert moment_of((), np.ones((0, 0), bool), nothing).free.shape == (0,)
+    assert moment_of(queue_of((), np.ones((0, 0), bool), ()), nothing).free.shape == (0,)
 
 
 def test_the_agents_policies_have_names_in_the_registry() -> None:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurmcast.agent.plan import PIN_BASE, Plan
+from slurmcast.agent.decisions import PIN_BASE
+from slurmcast.agent.plan import Plan
 from slurmcast.agent.plan import plan as plan_by
 from slurmcast.config import AgentConfig
 from slurmcast.model import (

@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,15 @@ from typing import Any
 import numpy as np
 
 from slurmcast.agent import energy
+from slurmcast.agent.decisions import Decisions
 from slurmcast.agent.journal import Before, Journal
+from slurmcast.agent.known import Memo
 from slurmcast.agent.plan import Plan, plan
 from slurmcast.client import Client, ClientError
 from slurmcast.cluster.base import Cluster, Refused
 from slurmcast.codec import from_json, to_json
 from slurmcast.config import Config
-from slurmcast.model import Change, Decision, Estimate, Job, Outcome, Partition, PendingJob, RunningJob, Snapshot
+from slurmcast.model import Change, Estimate, Job, Outcome, Partition, PendingJob, RunningJob, Snapshot
 from slurmcast.policy.inputs import Inputs
 from slurmcast.policy.kappa import Kappas
 from slurmcast.script.reader import OPT_OUT
@@ -54,8 +56,12 @@ class Agent:
     clock: Callable[[], float] = time.time
     refused: dict[str, float] = field(default_factory=dict)
     """What Slurm refused -> until when it isn't asked again."""
-    reported: dict[int, Decision] = field(default_factory=dict)
-    """Job id -> the decision that the daemon has, without its time."""
+    reported: dict[int, Hashable] = field(default_factory=dict)
+    """Job id -> the mark of the decision that the daemon has (:meth:`Decisions.marks`)."""
+    memo: Memo = field(default_factory=Memo)
+    """What the last plan knew of the jobs that stay the same objects."""
+    pending: dict[tuple[int, int], tuple[tuple[object, ...], PendingJob]] = field(default_factory=dict)
+    """(Job id, submit time) -> what was known of the pending job in the last cycle, and the object made of it."""
     running: dict[tuple[int, int], Estimate | None] = field(default_factory=dict)
     """(Job id, submit time) of running jobs that the daemon was told of, since some start before any cycle sees them
     pending -> what was expected of each."""
@@ -80,7 +86,7 @@ class Agent:
         pending = [job for job in jobs if job.state == "PENDING" and _asks_for_gpus(job)]
         self._forget(pending)
         snapshot, kappas = self._snapshot(jobs, partitions, pending)
-        wanted = plan(snapshot, kappas, self.config.agent, self._inputs(partitions))
+        wanted = plan(snapshot, kappas, self.config.agent, self._inputs(partitions), self.memo)
         if dry_run:
             return wanted
         made = self._make(wanted.changes, pending) if self.config.agent.mode == "on" else set()
@@ -117,22 +123,14 @@ class Agent:
         return Snapshot(self.clock(), partitions, rows, there), from_json(Kappas, answer["kappa"])
 
     def _pending(self, job: Job, entry: dict[str, Any]) -> PendingJob:
+        """The same object as in the last cycle where nothing has changed, so that nothing is decoded or judged anew."""
         before = self.journal.before(job)
-        here = ",".join(job.partitions)
-        moved_by_others = before is not None and self._is_moved_by_others(job, before, here)
-        keeps_home = before is None or moved_by_others
-        return PendingJob(
-            job,
-            estimates=tuple(from_json(Estimate, estimate) for estimate in entry.get("estimates", ())),
-            final=bool(entry.get("final", False)),
-            partition_named=moved_by_others or bool(entry.get("partition_named", True)),
-            allowed_partitions=() if moved_by_others else tuple(entry.get("allowed_partitions", ())),
-            original_partitions=() if keeps_home or before is None else tuple(before.partition.split(",")),
-            grace_until=int(entry.get("grace_until", 0)),
-            pinned_by_us=before is not None and before.pinned,
-            opted_in=bool(entry.get("opted_in", False)) and not moved_by_others,
-            opted_out=bool(entry.get("opted_out", False)) or OPT_OUT in re.split(r"[\s,;]+", job.comment),
-        )
+        moved_by_others = before is not None and self._is_moved_by_others(job, before, ",".join(job.partitions))
+        facts = job, entry, before, moved_by_others
+        key = job.job_id, job.submit_time
+        if key not in self.pending or self.pending[key][0] != facts:
+            self.pending[key] = facts, _pending_job(job, entry, before, moved_by_others)
+        return self.pending[key][1]
 
     def _is_moved_by_others(self, job: Job, before: Before, here: str) -> bool:
         """Whether user or admin moved the job after us, which names the partition."""
@@ -193,19 +191,20 @@ class Agent:
         ids, now = {job.job_id for job in pending}, self.clock()
         keys = {(job.job_id, job.submit_time) for job in pending}
         self.placed = {key: partition for key, partition in self.placed.items() if key in keys}
+        self.pending = {key: found for key, found in self.pending.items() if key in keys}
         self.refused = {wish: until for wish, until in self.refused.items() if until > now}
-        self.reported = {job_id: decision for job_id, decision in self.reported.items() if job_id in ids}
+        self.reported = {job_id: mark for job_id, mark in self.reported.items() if job_id in ids}
 
-    def _report(self, decisions: Iterable[Decision], made: set[int]) -> None:
+    def _report(self, decisions: Decisions, made: set[int]) -> None:
         """Tell the daemon what is new among the decisions."""
-        news = []
-        for decision in decisions:
-            timeless = replace(decision, at=0.0, changed=False)
-            if decision.job_id in made or self.reported.get(decision.job_id) != timeless:
-                news.append((timeless, replace(decision, changed=decision.job_id in made)))
+        news, marks = [], {}
+        for place, (job_id, mark) in enumerate(zip(decisions.job_ids, decisions.marks(), strict=True)):
+            if job_id in made or self.reported.get(job_id) != mark:
+                news.append(replace(decisions[place], changed=job_id in made))
+                marks[job_id] = mark
         if news:
-            self.client.request("POST", "/v1/agent/decisions", {"decisions": [to_json(d) for _, d in news]})
-        self.reported |= {timeless.job_id: timeless for timeless, _ in news}
+            self.client.request("POST", "/v1/agent/decisions", {"decisions": [to_json(decision) for decision in news]})
+        self.reported |= marks
 
     def report_outcomes(self) -> int:
         """Hand finished runs, with their energy where it was measured, to the daemon; how many were new.
@@ -233,6 +232,23 @@ class Agent:
         agent = self.config.agent
         line = f"{mode or agent.mode} {int(self.clock()) + agent.lease_s} {agent.grace_s}\n"
         _write_at_once(self.config.paths.lease, line)
+
+
+def _pending_job(job: Job, entry: dict[str, Any], before: Before | None, moved_by_others: bool) -> PendingJob:
+    """From Slurm's record, the daemon's answer and what the journal says of the job before our first change."""
+    keeps_home = before is None or moved_by_others
+    return PendingJob(
+        job,
+        estimates=tuple(from_json(Estimate, estimate) for estimate in entry.get("estimates", ())),
+        final=bool(entry.get("final", False)),
+        partition_named=moved_by_others or bool(entry.get("partition_named", True)),
+        allowed_partitions=() if moved_by_others else tuple(entry.get("allowed_partitions", ())),
+        original_partitions=() if keeps_home or before is None else tuple(before.partition.split(",")),
+        grace_until=int(entry.get("grace_until", 0)),
+        pinned_by_us=before is not None and before.pinned,
+        opted_in=bool(entry.get("opted_in", False)) and not moved_by_others,
+        opted_out=bool(entry.get("opted_out", False)) or OPT_OUT in re.split(r"[\s,;]+", job.comment),
+    )
 
 
 def _write_at_once(path: Path, text: str) -> None:

@@ -7,51 +7,47 @@ present factors already stand in the wanted order keep them, and each other job 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 
-def spread(order: Sequence[int], current: Mapping[int, int], band: int) -> dict[int, int]:
-    """Site factors, all within [1, band], that fall strictly along ``order`` (job ids, most urgent first).
+def spread(current: Sequence[int], band: int) -> list[int]:
+    """Site factors for n jobs, most urgent first: all within [1, band], and falling strictly.
 
-    ``current``: the factors that jobs have now; 0 or absent: none was ever set. With more jobs than the band has
-    numbers, neighbours share one.
+    ``current``: the factors that they have now; 0: none was ever set. With more jobs than the band has numbers,
+    neighbours share one.
     """
-    kept = _longest_falling([(n, current.get(job, 0)) for n, job in enumerate(order)], band)
-    factors: dict[int, int] = {order[n]: factor for n, factor in kept}
-    anchors = [(-1, band + 1), *kept, (len(order), 0)]
-    for (left, high), (right, low) in pairwise(anchors):
-        count = right - left - 1
-        if count and high - low - 1 < count:
-            return _even(order, band)
-        for step in range(1, count + 1):
-            factors[order[left + step]] = high - (high - low) * step // (count + 1)
+    count = len(current)
+    factors = [0] * count
+    kept = _longest_falling(current, band)
+    for (left, high), (right, low) in pairwise([(-1, band + 1), *kept, (count, 0)]):
+        gap = right - left
+        if gap > max(high - low, 1):
+            return [max(1, band - band * n // (count + 1)) for n in range(count)]
+        factors[left + 1 : right] = [high - (high - low) * step // gap for step in range(1, gap)]
+    for place, factor in kept:
+        factors[place] = factor
     return factors
 
 
-def _even(order: Sequence[int], band: int) -> dict[int, int]:
-    """All jobs spread anew over the band."""
-    return {job: max(1, band - band * n // (len(order) + 1)) for n, job in enumerate(order)}
-
-
-def _longest_falling(points: Sequence[tuple[int, int]], band: int) -> list[tuple[int, int]]:
-    """The longest strictly falling subsequence of (position, factor) with 0 < factor <= band, by patience sorting."""
+def _longest_falling(factors: Sequence[int], band: int) -> list[tuple[int, int]]:
+    """The longest strictly falling subsequence of those within [1, band], as (place, factor), by patience sorting."""
     tails: list[int] = []  # negated factors, rising
-    piles: list[int] = []  # index into `points` of each pile's last
-    before: dict[int, int | None] = {}
-    for index, (_, factor) in enumerate(points):
+    piles: list[int] = []  # the place of each pile's last
+    before = [-1] * len(factors)
+    for place, factor in enumerate(factors):
         if not 0 < factor <= band:
             continue
         pile = bisect_left(tails, -factor)
-        before[index] = piles[pile - 1] if pile else None
+        before[place] = piles[pile - 1] if pile else -1
         if pile == len(tails):
             tails.append(-factor)
-            piles.append(index)
+            piles.append(place)
         else:
-            tails[pile], piles[pile] = -factor, index
+            tails[pile], piles[pile] = -factor, place
     chain: list[tuple[int, int]] = []
-    at: int | None = piles[-1] if piles else None
-    while at is not None:
-        chain.append(points[at])
-        at = before[at]
+    place = piles[-1] if piles else -1
+    while place >= 0:
+        chain.append((place, factors[place]))
+        place = before[place]
     return chain[::-1]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurmcast.eligibility import gpus_per_node
 from slurmcast.model import Interval, Job, Partition, PendingJob, RunningJob, Snapshot
-from slurmcast.policy.base import J_PER_KWH, Mask, Moment, Queue, Running
+from slurmcast.policy.base import J_PER_KWH, Ints, Mask, Moment, Queue, Running
 from slurmcast.policy.capacity import Shape
 
 NAN = float("nan")
@@ -17,20 +19,20 @@ LEAST_S = 1.0
 """No job counts as shorter: values would know no bounds."""
 
 
-def moment_of(pending: Sequence[PendingJob], may: Mask, snapshot: Snapshot) -> Moment:
-    """The moment in which a policy decides about n ``pending`` jobs, in the order of submission; ``may`` (n, m): where
-    each may run."""
+def moment_of(queue: Queue, snapshot: Snapshot) -> Moment:
+    """The moment in which a policy decides about the ``queue``."""
     partitions = snapshot.partitions
     return Moment(
         snapshot.now,
         np.array([float(partition.gpus_free) for partition in partitions]),
         np.array([float(sum(node.gpus for node in p.nodes if node.usable)) for p in partitions]),
-        _queue(pending, may, partitions),
+        queue,
         _running(snapshot.running, partitions),
     )
 
 
-def _queue(pending: Sequence[PendingJob], may: Mask, partitions: Sequence[Partition]) -> Queue:
+def queue_of(pending: Sequence[PendingJob], may: Mask, partitions: Sequence[Partition]) -> Queue:
+    """What is known of n jobs, in the order given; ``may`` (n, m): where each may run."""
     columns = {partition.name: j for j, partition in enumerate(partitions)}
     gpus, figures = np.ones(may.shape), np.full((3, *may.shape), NAN)
     known, places = [], []
@@ -54,6 +56,23 @@ def _queue(pending: Sequence[PendingJob], may: Mask, partitions: Sequence[Partit
         high_s=np.maximum(high_s, LEAST_S),
         energy_kwh=energy_kwh,
         limit_s=np.array(limits, np.float64),
+    )
+
+
+def pick(queues: Sequence[Queue], places: Ints) -> Queue:
+    """The jobs at ``places`` of all the ``queues`` together, in that order."""
+
+    def picked(of: Callable[[Queue], NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate([of(queue) for queue in queues])[places]
+
+    return Queue(
+        submit_s=picked(lambda queue: queue.submit_s),
+        gpus=picked(lambda queue: queue.gpus),
+        may=picked(lambda queue: queue.may),
+        time_s=picked(lambda queue: queue.time_s),
+        high_s=picked(lambda queue: queue.high_s),
+        energy_kwh=picked(lambda queue: queue.energy_kwh),
+        limit_s=picked(lambda queue: queue.limit_s),
     )
 
 

@@ -9,17 +9,17 @@ order over all partitions gives each of them its own order too, since a site fac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slurmcast.agent.decisions import PIN_BASE, Case, Decisions
 from slurmcast.agent.factors import spread
-from slurmcast.agent.moment import moment_of, shape_of
+from slurmcast.agent.known import Known, Memo
+from slurmcast.agent.moment import moment_of
 from slurmcast.config import AgentConfig
-from slurmcast.eligibility import verdicts
-from slurmcast.model import Change, Decision, May, PendingJob, Snapshot, Value, Verdict
-from slurmcast.policy.base import Floats, Moment, Offers, Queue
+from slurmcast.model import Change, Snapshot
+from slurmcast.policy.base import Floats, Ints, Mask, Moment, Offers
 from slurmcast.policy.capacity import Capacity, Room
 from slurmcast.policy.inputs import NO_INPUTS, Inputs
 from slurmcast.policy.kappa import Kappas
@@ -29,12 +29,8 @@ from slurmcast.policy.registry import named
 from slurmcast.policy.value import queue_values
 from slurmcast.series import Series
 
-PIN_BASE = 1_000_000
-"""With ``priority_mode = "pin"``, priorities start here: above what multifactor weights usually add up to."""
-
 HOUR_S = 3600.0
 PRICE_STEP_S = 900
-LACKS_POWER = " Started now, it would bring the predicted power above the site's cap."
 MOVE_GAIN = 0.1
 """A job that must wait anyway changes its partition only for a value better by this share, so that it doesn't flap."""
 
@@ -44,87 +40,60 @@ class Plan:
     """What to send to Slurm, most urgent first, and what to remember about each pending job."""
 
     changes: tuple[Change, ...]
-    decisions: tuple[Decision, ...]
+    decisions: Decisions
 
 
-@dataclass(slots=True)
-class _Row:
-    """A pending job on its way through the plan."""
-
-    pending: PendingJob
-    verdicts: tuple[Verdict, ...]
-    candidates: tuple[str, ...] = ()
-    """Where the job may be: all partitions to move to, else those that it has."""
-    movable: bool = False
-    values: tuple[Value, ...] = ()
-    """Empty where it isn't known how long the job will run."""
-    target: str = ""
-    v: float = 0.0
-    """Its value there, where any is known."""
-    fits_now: bool = False
-    kept_off: list[Value] = field(default_factory=list)
-    """Where the policy doesn't want it now."""
-    lacks_power: bool = False
-    """Whether it waits because of the cap on power."""
-    order: int = 0
-    """Place among all pending jobs, 0 first; ``rank`` is the place on its partition."""
-    rank: int | None = None
-    factor: int | None = None
-    reason: str = ""
-
-    @classmethod
-    def of(cls, pending: PendingJob, verdicts: tuple[Verdict, ...]) -> _Row:
-        moves = tuple([verdict.partition for verdict in verdicts if verdict.may is May.MOVE])
-        own = tuple([verdict.partition for verdict in verdicts if verdict.may is May.ORDER_ONLY])
-        return cls(pending, verdicts, moves or own, bool(moves))
-
-    @property
-    def ours(self) -> bool:
-        """Whether anything may be done with the job."""
-        return bool(self.candidates)
-
-
-def plan(snapshot: Snapshot, kappas: Kappas, config: AgentConfig, inputs: Inputs = NO_INPUTS) -> Plan:
+def plan(
+    snapshot: Snapshot, kappas: Kappas, config: AgentConfig, inputs: Inputs = NO_INPUTS, memo: Memo | None = None
+) -> Plan:
     """The changes that bring Slurm's queue into the policy's order, and a decision for every pending job.
 
     At most ``config.max_updates`` changes: those that lift a grace first, then the jobs that fit now, then the others,
     each in the policy's order. Jobs whose better estimate is still being made are passed over while their grace lasts.
     ``inputs.gpu_power_w`` is by partition. Slurm knows no cap on power: who lacks it stands behind those that may
-    start, and keeps its grace, but nothing more holds it.
+    start, and keeps its grace, but nothing more holds it. ``memo``: of the last plan; saves time, changes nothing.
     """
-    partitions, billing = snapshot.partitions, config.allow_higher_billing
-    rows = [_Row.of(p, verdicts(p, partitions, snapshot.now, billing)) for p in _ready(snapshot)]
-    _decide([row for row in rows if row.ours], snapshot, kappas, config, inputs)
-    for row in rows:
-        row.reason = _reason(row) + (LACKS_POWER if row.lacks_power else "")
-    wanted = [(row, change) for row in rows if (change := _change(row, snapshot.now, config)) is not None]
-    wanted.sort(key=lambda pair: (not pair[1].lift_grace, not pair[0].fits_now, pair[0].order))
-    changes = tuple(change for _, change in wanted[: config.max_updates])
-    changed = {change.job_id for change in changes}
-    decisions = (_decision(row, snapshot.now, config, row.pending.job.job_id in changed) for row in rows)
-    return Plan(changes, tuple(decisions))
-
-
-def _ready(snapshot: Snapshot) -> list[PendingJob]:
-    """Pending jobs in the order of submission, without those whose estimate is on its way while their grace lasts."""
-    ready = [p for p in snapshot.pending if p.final or p.grace_until <= snapshot.now]
-    return sorted(ready, key=lambda p: (p.job.submit_time, p.job.job_id))
-
-
-def _decide(rows: list[_Row], snapshot: Snapshot, kappas: Kappas, config: AgentConfig, inputs: Inputs) -> None:
-    """Ask the policy; sets each row's values, target, place in the line and factor."""
     names = [partition.name for partition in snapshot.partitions]
-    may = np.array([[name in row.candidates for name in names] for row in rows], bool).reshape(len(rows), len(names))
-    moment = moment_of([row.pending for row in rows], may, snapshot)
-    kappa = kappas.matrix([row.pending.job.qos for row in rows], names)
+    known = (memo or Memo()).known(snapshot, config.allow_higher_billing)
+    moment = moment_of(known.queue, snapshot)
+    kappa = _kappa(known, kappas, names)
     weights = _energy_weights(moment, inputs.price)
     priced = weighted(moment, weights)
     v = queue_values(priced.queue, kappa)
-    _explain(rows, moment.queue, weights, kappa, v, names)
     longest_wait_s = config.longest_wait_h * HOUR_S
     offers = named(config.policy, kappa, patience=config.patience, longest_wait_s=longest_wait_s)(priced)
-    line = _place(rows, offers, v, snapshot, moment, inputs)
-    _rank([rows[i] for i in line], config)
+    placed = _place(offers, v, known, snapshot, moment, inputs)
+    case, rival = _explain(placed, v, known)
+    targets = [names[j] if j >= 0 else here for j, here in zip(placed.target.tolist(), known.here, strict=True)]
+    current = _current_factors(known, config)
+    factor = np.zeros_like(current)
+    factor[placed.line] = spread(current[placed.line].tolist(), config.band)
+    decisions = Decisions(
+        snapshot.now,
+        config.priority_mode == "pin",
+        names,
+        known,
+        kappa,
+        v,
+        weights,
+        targets,
+        placed.fits_now,
+        placed.lacks_power,
+        case,
+        rival,
+        _ranks(placed.line, targets),
+        factor,
+    )
+    reorder = (factor != current) & known.ours
+    changes = _changes(decisions, placed, reorder, config.max_updates)
+    return Plan(tuple(changes.values()), replace(decisions, changed=frozenset(changes)))
+
+
+def _kappa(known: Known, kappas: Kappas, names: list[str]) -> Floats:
+    """What holds for each job on each partition, (n, m)."""
+    numbers: dict[str, int] = {}
+    codes = [numbers.setdefault(p.job.qos, len(numbers)) for p in known.pending]
+    return kappas.matrix(list(numbers), names)[np.array(codes, np.int64)]
 
 
 def _energy_weights(moment: Moment, price: Series | None) -> Floats:
@@ -134,134 +103,124 @@ def _energy_weights(moment: Moment, price: Series | None) -> Floats:
     return energy_weights(price, moment.now_s - moment.now_s % PRICE_STEP_S, moment.queue.time_s)
 
 
-def _explain(
-    rows: Sequence[_Row], queue: Queue, weights: Floats, kappa: Floats, v: Floats, names: Sequence[str]
-) -> None:
-    """Sets ``values``: what the paper's formula makes of each pair, whatever the policy."""
-    missing, known = np.isnan(queue.energy_kwh), ~np.isnan(v)
-    arrays = (known, queue.gpus.astype(np.int64), queue.time_s, queue.energy_kwh, missing, kappa, v, weights)
-    columns = range(len(names))
-    for row, k, a, t, e, gap, ks, vs, ws in zip(rows, *(array.tolist() for array in arrays), strict=True):
-        row.values = tuple(
-            [Value(names[j], a[j], t[j], None if gap[j] else e[j], ks[j], vs[j], ws[j]) for j in columns if k[j]]
-        )
+def _current_factors(known: Known, config: AgentConfig) -> Ints:
+    """What orders each job now, (n,), on the scale of site factors; 0 where we never set it."""
+    if config.priority_mode == "pin":
+        found = [p.job.priority - PIN_BASE if p.pinned_by_us else 0 for p in known.pending]
+    else:
+        found = [p.job.site_factor for p in known.pending]
+    return np.array(found, np.int64)
 
 
-def _place(
-    rows: Sequence[_Row], offers: Offers, v: Floats, snapshot: Snapshot, moment: Moment, inputs: Inputs
-) -> list[int]:
-    """Sets ``target``, ``v``, ``fits_now`` and ``lacks_power``; the rows' places, most urgent first."""
-    names = [partition.name for partition in snapshot.partitions]
-    columns = {name: j for j, name in enumerate(names)}
-    room = Room([Capacity(p.nodes) for p in snapshot.partitions], [shape_of(row.pending.job) for row in rows])
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Where n jobs go, with m partitions."""
+
+    wanted: Mask
+    """Which pairs the policy offers, (n, m)."""
+    types: Ints
+    """The partition that each job is ordered by, (n,); -1 where none is offered."""
+    target: Ints
+    """The partition where it is to be, (n,); -1: wherever it is."""
+    fits_now: Mask
+    """(n,)."""
+    lacks_power: Mask
+    """Who waits because of the cap on power, (n,)."""
+    line: Ints
+    """The jobs with which anything may be done, most urgent first."""
+
+
+def _place(offers: Offers, v: Floats, known: Known, snapshot: Snapshot, moment: Moment, inputs: Inputs) -> _Placed:
+    """From the policy's offers and the values (n, m), NaN where there is none."""
+    count = len(v)
+    room = Room([Capacity(p.nodes) for p in snapshot.partitions], known.shapes)
     power = inputs.room(moment, room.take)
     assigned = assign(offers, power.take if power else room.take)
-    types = first_choice(offers, len(rows)).tolist()
-    offered = np.zeros(v.shape, bool)
-    offered[offers.jobs, offers.types] = True
-    for i, (row, worth, wanted) in enumerate(zip(rows, v.tolist(), offered.tolist(), strict=True)):
-        here = row.pending.job.partitions
-        row.fits_now, row.target = i in assigned, ",".join(here)
-        row.lacks_power = power is not None and i in power.refused and not row.fits_now
-        if row.fits_now:
-            types[i] = assigned[i]
-        elif row.movable and len(here) == 1 and types[i] >= 0:
-            staying = columns[here[0]]
-            stays = wanted[staying] and _is_hardly_better(worth[types[i]], worth[staying])
-            types[i] = staying if stays else types[i]
-        if not row.fits_now:
-            row.kept_off = [value for value in row.values if not wanted[columns[value.partition]]]
-        if row.values and types[i] >= 0:
-            row.v = worth[types[i]]
-            if row.fits_now or row.movable:
-                row.target = names[types[i]]
-    fits = np.array([row.fits_now for row in rows], bool)
-    line: list[int] = in_line(offers, np.array(types, np.int64), fits).tolist()
-    return line
+    fits, refused, wanted = np.zeros(count, bool), np.zeros(count, bool), np.zeros(v.shape, bool)
+    fits[list(assigned)] = True
+    refused[list(power.refused) if power else []] = True
+    wanted[offers.jobs, offers.types] = True
 
-
-def _is_hardly_better(there: float, here: float) -> bool:
-    """False where either isn't known (NaN)."""
-    return there - here <= MOVE_GAIN * abs(here)
-
-
-def _rank(line: Sequence[_Row], config: AgentConfig) -> None:
-    """Give the jobs, most urgent first, their places and factors."""
-    ids = [row.pending.job.job_id for row in line]
-    factors = spread(ids, {row.pending.job.job_id: _current_factor(row, config) for row in line}, config.band)
-    places: Counter[str] = Counter()
-    for place, row in enumerate(line):
-        row.order, row.rank, row.factor = place, places[row.target], factors[row.pending.job.job_id]
-        places[row.target] += 1
-
-
-def _current_factor(row: _Row, config: AgentConfig) -> int:
-    job = row.pending.job
-    if config.priority_mode == "pin":
-        return job.priority - PIN_BASE if row.pending.pinned_by_us else 0
-    return job.site_factor
-
-
-def _change(row: _Row, now: float, config: AgentConfig) -> Change | None:
-    """The one update that the job needs, or None."""
-    pending, job = row.pending, row.pending.job
-    lift = pending.grace_until > now and job.begin_time == pending.grace_until and not row.lacks_power
-    if not row.ours:
-        return Change(job.job_id, job.submit_time, row.reason, lift_grace=True) if lift else None
-    move = row.target != ",".join(job.partitions)
-    reorder = row.factor is not None and row.factor != _current_factor(row, config)
-    if not (lift or move or reorder):
-        return None
-    pin = config.priority_mode == "pin"
-    return Change(
-        job.job_id,
-        job.submit_time,
-        row.reason,
-        partition=row.target if move else None,
-        site_factor=row.factor if reorder and not pin else None,
-        priority=PIN_BASE + row.factor if reorder and pin and row.factor is not None else None,
-        lift_grace=lift,
+    types = first_choice(offers, count)
+    there, here = _at(v, types), _at(np.where(wanted, v, np.nan), known.home)
+    stays = known.movable & (there - here <= MOVE_GAIN * np.abs(here))
+    types[stays] = known.home[stays]
+    types[list(assigned)] = list(assigned.values())
+    valued = ~np.isnan(v).all(axis=1)
+    line = in_line(offers, types, fits)
+    return _Placed(
+        wanted,
+        types,
+        np.where(valued & (fits | known.movable), types, -1),
+        fits,
+        refused & ~fits,
+        line[known.ours[line]],
     )
 
 
-def _reason(row: _Row) -> str:
-    """One sentence for the user, or two."""
-    if not row.ours:
-        return f"Left alone: {row.verdicts[0].reason}" if row.verdicts else "slurmcast manages no partition."
-    if not row.values:
-        return "How long the job will run isn't known, so it keeps its partition and a place in the middle."
-    if not row.movable:
-        only = next(verdict.reason for verdict in row.verdicts if verdict.may is May.ORDER_ONLY)
-        return f"Ordered by its value on {row.target}. {only}"
-    where = "fits there now" if row.fits_now else "waits there"
-    others = [value.v for value in row.values if value.partition != row.target]
-    if not others:
-        elsewhere = [f"Not on {v.partition}: {v.reason}" for v in row.verdicts if v.partition != row.target]
-        return " ".join([f"{row.target} is the only choice, and it {where}.", *elsewhere])
-    if row.kept_off:
-        off = max(row.kept_off, key=lambda value: value.v)
-        if off.v > row.v:
-            return f"It waits on {row.target}; on {off.partition}, GPUs are kept for a job that has waited too long."
-        return f"It waits for {row.target}, which is better for it than {off.partition} now."
-    if row.v >= max(others):
-        return f"{row.target} has the best value for it, and it {where}."
-    if row.fits_now:
-        return f"It fits on {row.target} now; the partition of better value has no room."
-    return f"It waits on {row.target}; another partition is hardly better."
+def _at(v: Floats, columns: Ints) -> Floats:
+    """The value of each row in its column, (n,); NaN for column -1."""
+    result: Floats = np.column_stack([v, np.full(len(v), np.nan)])[np.arange(len(v)), columns]
+    return result
 
 
-def _decision(row: _Row, now: float, config: AgentConfig, changed: bool) -> Decision:
-    job, pin = row.pending.job, config.priority_mode == "pin"
-    return Decision(
-        job.job_id,
-        job.submit_time,
-        now,
-        row.target or ",".join(job.partitions),
-        row.reason,
-        rank=row.rank,
-        site_factor=None if pin else row.factor,
-        priority=PIN_BASE + row.factor if pin and row.factor is not None else None,
-        verdicts=row.verdicts,
-        values=row.values,
-        changed=changed,
+def _explain(placed: _Placed, v: Floats, known: Known) -> tuple[Ints, Ints]:
+    """Why each job is where it is: its :class:`Case` and rival (see :class:`Decisions`), (n,) each."""
+    valued = ~np.isnan(v)
+    at = np.where(placed.target >= 0, placed.target, known.home)
+    elsewhere = valued & (np.arange(v.shape[1]) != at[:, None])
+    kept_off = valued & ~placed.wanted & ~placed.fits_now[:, None]
+    own = np.where(placed.types >= 0, _at(v, placed.types), 0.0)
+    best_off, rival = _best(v, kept_off)
+    cases = (
+        (~known.ours, Case.LEFT_ALONE),
+        (~valued.any(axis=1), Case.UNKNOWN),
+        (~known.movable, Case.STAYS),
+        (~elsewhere.any(axis=1), Case.ONLY_CHOICE),
+        (best_off > own, Case.KEPT_OFF),
+        (kept_off.any(axis=1), Case.WAITS_FOR_BETTER),
+        (own >= _best(v, elsewhere)[0], Case.BEST),
+        (placed.fits_now, Case.NO_ROOM),
     )
+    case = np.select([holds for holds, _ in cases], [int(name) for _, name in cases], int(Case.HARDLY_BETTER))
+    return case, np.where(np.isin(case, (Case.KEPT_OFF, Case.WAITS_FOR_BETTER)), rival, -1)
+
+
+def _best(v: Floats, among: Mask) -> tuple[Floats, Ints]:
+    """The best value of each row and its column, (n,) each; -inf and some column where there is none."""
+    padded = np.column_stack([np.where(among, v, -np.inf), np.full(len(v), -np.inf)])
+    columns = padded.argmax(axis=1)
+    return padded[np.arange(len(v)), columns], columns
+
+
+def _ranks(line: Ints, targets: list[str]) -> Ints:
+    """Each job's place on its partition, (n,), by the ``line``; -1 for those that aren't in it."""
+    ranks, places = [-1] * len(targets), Counter[str]()
+    for job in line.tolist():
+        ranks[job] = places[targets[job]]
+        places[targets[job]] += 1
+    return np.array(ranks, np.int64)
+
+
+def _changes(decisions: Decisions, placed: _Placed, reorder: Mask, limit: int) -> dict[int, Change]:
+    """The most urgent updates that jobs need, at most ``limit``, by the jobs' places."""
+    known, count = decisions.known, len(decisions)
+    lift = (known.grace_until > decisions.at) & ~placed.lacks_power
+    move = (placed.target >= 0) & (placed.target != known.home)
+    order = np.zeros(count, np.int64)
+    order[placed.line] = np.arange(len(placed.line))
+    needed = np.lexsort((order, ~placed.fits_now, ~lift))
+    needed = needed[(lift | move | reorder)[needed]][:limit]
+    changes = {}
+    for place in needed.tolist():
+        decision = decisions[place]
+        changes[place] = Change(
+            decision.job_id,
+            decision.submit_time,
+            decision.reason,
+            partition=decision.partition if move[place] else None,
+            site_factor=decision.site_factor if reorder[place] else None,
+            priority=decision.priority if reorder[place] else None,
+            lift_grace=bool(lift[place]),
+        )
+    return changes

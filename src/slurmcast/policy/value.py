@@ -36,7 +36,7 @@ def with_unknown(queue: Queue, v: Floats) -> Floats:
     unknown = np.asarray(~known.any(axis=1))
     if not unknown.any():
         return v
-    best = np.where(known, v, -np.inf).max(axis=1)[~unknown]
+    best = np.where(known, v, -np.inf).max(axis=1, initial=-np.inf)[~unknown]
     middle = float(np.median(best)) if len(best) else 0.0
     return np.where(unknown[:, None] & queue.may, middle, v)
 
