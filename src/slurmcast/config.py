@@ -243,7 +243,8 @@ class AgentConfig:
     """Under ``lookahead``: seconds that a job may wait for each second of running that the better type saves."""
     longest_wait_h: float = 168.0
     """Under ``lookahead``: from when on a job may no longer be passed over."""
-    kappa: float = 1e-4
+    kappa: float = 1e-5
+    """In 1/(GPU s kWh); the default is the break-even of one GPU for ten hours at 280 W (docs/tuning-kappa.md)."""
     power_cap_w: float | None = None
     """Sum of predicted mean power of running and started jobs in W; nothing is placed that would bring it above."""
     price_file: Path | None = None
