@@ -22,6 +22,7 @@ LIMIT_REASONS = (
     "AccountNotAllowed",
 )
 """Beginnings of the state reasons that mean: a limit, not the order, keeps the job waiting (man squeue)."""
+MOVE, ORDER_ONLY, LEAVE_ALONE = May.MOVE, May.ORDER_ONLY, May.LEAVE_ALONE  # an enum takes long to look them up
 
 
 def leave_alone(pending: PendingJob, now: float) -> str | None:
@@ -83,7 +84,7 @@ def unfit(
         return f"The user listed {', '.join(pending.allowed_partitions)} only."
     if not target.up:
         return "The partition is not up."
-    if _is_home(target, own):  # Slurm took the job there: only the time may speak against it
+    if target.name in pending.own_partitions:  # Slurm took the job there: only the time may speak against it
         return _too_slow(job, target, estimate)
     return (
         _forbidden(job, target)
@@ -93,10 +94,6 @@ def unfit(
         or _too_slow(job, target, estimate)
         or _dearer(job, target, own, allow_higher_billing)
     )
-
-
-def _is_home(target: Partition, own: Sequence[Partition]) -> bool:
-    return target.name in [part.name for part in own]
 
 
 def _forbidden(job: Job, target: Partition) -> str | None:
@@ -172,10 +169,10 @@ def _less_memory(target: Partition, own: Sequence[Partition], estimate: Estimate
     peak = estimate.gpu_memory_gb if estimate else None
     if peak is not None and target.gpu_memory_gb is not None and peak.p90 <= target.gpu_memory_gb:
         return None
-    sizes = [part.gpu_memory_gb for part in own]
-    if target.gpu_memory_gb is None or not sizes or any(size is None for size in sizes):
+    sizes = [part.gpu_memory_gb for part in own if part.gpu_memory_gb is not None]
+    if target.gpu_memory_gb is None or not sizes or len(sizes) < len(own):
         return "How much memory its GPUs have is not configured."
-    if target.gpu_memory_gb < min(size for size in sizes if size is not None):
+    if target.gpu_memory_gb < min(sizes):
         return f"Its GPUs have only {target.gpu_memory_gb:g} GB."
     return None
 
@@ -209,7 +206,7 @@ def billing(job: Job, partition: Partition) -> float:
 
 
 def _dearer(job: Job, target: Partition, own: Sequence[Partition], allow: bool) -> str | None:
-    if not allow and own and billing(job, target) > max(billing(job, part) for part in own):
+    if not allow and own and billing(job, target) > max([billing(job, part) for part in own]):
         return "The job would be billed more there."
     return None
 
@@ -225,11 +222,11 @@ def verdicts(
     names = pending.own_partitions
     own = [part for part in managed if part.name in names]
     if (reason := leave_alone(pending, now) or _unmanaged(names, own)) is not None:
-        return tuple([_verdict(target.name, May.LEAVE_ALONE, reason) for target in managed])
+        return tuple([_verdict(target.name, LEAVE_ALONE, reason) for target in managed])
     if (reason := order_only(pending)) is not None:
         here = pending.job.partitions
         return tuple(
-            [_verdict(part.name, May.ORDER_ONLY if part.name in here else May.LEAVE_ALONE, reason) for part in managed]
+            [_verdict(part.name, ORDER_ONLY if part.name in here else LEAVE_ALONE, reason) for part in managed]
         )
     estimates = {estimate.partition: estimate for estimate in pending.estimates}
     found = []
@@ -237,10 +234,10 @@ def verdicts(
         home = target.name in names
         reason = unfit(pending, target, own, estimates.get(target.name), allow_higher_billing)
         if reason is not None:
-            found.append(_verdict(target.name, May.ORDER_ONLY if home else May.LEAVE_ALONE, reason))
+            found.append(_verdict(target.name, ORDER_ONLY if home else LEAVE_ALONE, reason))
         else:
             why = "The job would run here without slurmcast." if home else "The job fits here."
-            found.append(_verdict(target.name, May.MOVE, why))
+            found.append(_verdict(target.name, MOVE, why))
     return tuple(found)
 
 

@@ -81,7 +81,8 @@ class Decisions:
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, place: int) -> Decision:
-        job, factor, rank = self.known.pending[place].job, int(self.factor[place]), int(self.rank[place])
+        job, rank = self.known.pending[place].job, int(self.rank[place])
+        site_factor, priority = self.setting(place)
         return Decision(
             job.job_id,
             job.submit_time,
@@ -89,8 +90,8 @@ class Decisions:
             self.targets[place],
             self.reason(place),
             rank=rank if rank >= 0 else None,
-            site_factor=factor if factor and not self.pinned else None,
-            priority=PIN_BASE + factor if factor and self.pinned else None,
+            site_factor=site_factor,
+            priority=priority,
             verdicts=self.known.verdicts[place],
             values=self._values(place),
             changed=place in self.changed,
@@ -130,6 +131,13 @@ class Decisions:
                 )
             )
         return tuple(found)
+
+    def setting(self, place: int) -> tuple[int | None, int | None]:
+        """The site factor or the priority that the job is to have; None for the other, or for both."""
+        factor = int(self.factor[place])
+        if not factor:
+            return None, None
+        return (None, PIN_BASE + factor) if self.pinned else (factor, None)
 
     def reason(self, place: int) -> str:
         """One sentence for the user, or two."""

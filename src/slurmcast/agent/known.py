@@ -19,6 +19,9 @@ from slurmcast.policy.capacity import Shape
 
 T = TypeVar("T")
 
+_FREEDOM = {May.LEAVE_ALONE: 0, May.ORDER_ONLY: 1, May.MOVE: 2}
+"""What may be done with a job, as numbers that rise with it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -44,10 +47,9 @@ class Known:
         """Of jobs in the order of submission; ``billing``: whether they may go where they are billed more."""
         jobs = [p.job for p in pending]
         found = [verdicts(p, partitions, now, billing) for p in pending]
-        shape = len(pending), len(partitions)
-        moves = np.array([[v.may is May.MOVE for v in row] for row in found], bool).reshape(shape)
-        stays = np.array([[v.may is May.ORDER_ONLY for v in row] for row in found], bool).reshape(shape)
-        movable: Mask = np.asarray(moves.any(axis=1))
+        answers = np.array([_FREEDOM[v.may] for row in found for v in row], np.int8)
+        there = answers.reshape(len(pending), len(partitions))
+        freedom = there.max(axis=1, initial=0)
         columns: dict[tuple[str, ...], int] = {(partition.name,): j for j, partition in enumerate(partitions)}
         graces = [p.grace_until if p.job.begin_time == p.grace_until else 0 for p in pending]
         return cls(
@@ -56,9 +58,9 @@ class Known:
             [shape_of(job) for job in jobs],
             [",".join(job.partitions) for job in jobs],
             np.array([columns.get(job.partitions, -1) for job in jobs], np.int64),
-            movable,
+            freedom == _FREEDOM[May.MOVE],
             np.array(graces, np.int64),
-            queue_of(pending, np.where(movable[:, None], moves, stays), partitions),
+            queue_of(pending, (there > 0) & (there == freedom[:, None]), partitions),
         )
 
     @property
@@ -121,6 +123,6 @@ def _ready(snapshot: Snapshot) -> list[PendingJob]:
 
 
 def _lasting(partition: Partition) -> Partition:
-    """The partition without what is free at the moment, of which :class:`Known` doesn't depend."""
+    """The partition without what is free at the moment: :class:`Known` doesn't depend on that."""
     nodes = [replace(node, gpus_free=0, cpus_free=0, memory_mb_free=0) for node in partition.nodes]
     return replace(partition, nodes=tuple(nodes))

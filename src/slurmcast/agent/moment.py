@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,22 +35,21 @@ def moment_of(queue: Queue, snapshot: Snapshot) -> Moment:
 def queue_of(pending: Sequence[PendingJob], may: Mask, partitions: Sequence[Partition]) -> Queue:
     """What is known of n jobs, in the order given; ``may`` (n, m): where each may run."""
     columns = {partition.name: j for j, partition in enumerate(partitions)}
-    gpus, figures = np.ones(may.shape), np.full((3, *may.shape), NAN)
-    known, places = [], []
+    places: list[int] = []
+    known: list[float] = []  # four figures for each; flat, since numpy takes long over nested lists
     for i, job in enumerate(pending):
         for estimate in job.estimates:
             j = columns.get(estimate.partition)
             if j is not None:
-                gpus[i, j] = estimate.gpus
-                if estimate.time_s is not None:
-                    energy = NAN if estimate.energy_kwh is None else estimate.energy_kwh.p50
-                    places.append(i * len(partitions) + j)
-                    known.append((estimate.time_s.p50, estimate.time_s.p90, energy))
-    figures.reshape(3, -1)[:, places] = np.array(known).reshape(-1, 3).T
+                time_s, energy_kwh = estimate.time_s or UNKNOWN, (estimate.time_s and estimate.energy_kwh) or UNKNOWN
+                places.append(i * len(columns) + j)
+                known += (estimate.gpus, time_s.p50, time_s.p90, energy_kwh.p50)
+    figures = np.full((may.size, 4), (1.0, NAN, NAN, NAN))
+    figures[places] = np.array(known).reshape(-1, 4)
+    gpus, time_s, high_s, energy_kwh = np.ascontiguousarray(figures.T).reshape(4, *may.shape)
     limits = [np.inf if p.job.time_limit_s is None else p.job.time_limit_s for p in pending]
-    time_s, high_s, energy_kwh = figures
     return Queue(
-        submit_s=np.array([float(p.job.submit_time) for p in pending]),
+        submit_s=np.array([p.job.submit_time for p in pending], np.float64),
         gpus=_occupied([p.job for p in pending], gpus, partitions),
         may=may,
         time_s=np.maximum(time_s, LEAST_S),
@@ -79,7 +79,7 @@ def pick(queues: Sequence[Queue], places: Ints) -> Queue:
 def _occupied(jobs: Sequence[Job], estimated: np.ndarray, partitions: Sequence[Partition]) -> np.ndarray:
     """a_ij (n, m): the GPUs that each job occupies there. An exclusive job takes all of its nodes' (AllocTRES, not
     ReqTRES)."""
-    asked = np.array([float(job.gpus_total) for job in jobs])[:, None]
+    asked = np.array([job.gpus_total for job in jobs], np.float64)[:, None]
     a_node = np.array([max((node.gpus for node in partition.nodes), default=1) for partition in partitions])
     whole = np.array([job.nodes * job.exclusive for job in jobs])[:, None] * a_node
     return np.maximum(np.where(whole > 0, whole, np.where(asked > 0, asked, estimated)), 1.0)
@@ -109,4 +109,8 @@ def shape_of(job: Job) -> Shape:
     cpus = -(-job.cpus // max(job.nodes, 1))
     anywhere = job.gpus is not None and (job.gpus.per_job is not None or job.gpus.per_task is not None)
     per_node = None if anywhere else gpus_per_node(job.gpus, job.gpus_total, job.nodes)
-    return Shape(job.gpus_total, job.nodes, per_node, cpus, job.memory_mb_per_node, job.exclusive)
+    return _shape(job.gpus_total, job.nodes, per_node, cpus, job.memory_mb_per_node, job.exclusive)
+
+
+_shape = lru_cache(maxsize=1024)(Shape)
+"""One object for the many jobs that ask for the same."""

@@ -213,14 +213,14 @@ def _changes(decisions: Decisions, placed: _Placed, reorder: Mask, limit: int) -
     needed = needed[(lift | move | reorder)[needed]][:limit]
     changes = {}
     for place in needed.tolist():
-        decision = decisions[place]
+        job, (site_factor, priority) = known.pending[place].job, decisions.setting(place)
         changes[place] = Change(
-            decision.job_id,
-            decision.submit_time,
-            decision.reason,
-            partition=decision.partition if move[place] else None,
-            site_factor=decision.site_factor if reorder[place] else None,
-            priority=decision.priority if reorder[place] else None,
+            job.job_id,
+            job.submit_time,
+            decisions.reason(place),
+            partition=decisions.targets[place] if move[place] else None,
+            site_factor=site_factor if reorder[place] else None,
+            priority=priority if reorder[place] else None,
             lift_grace=bool(lift[place]),
         )
     return changes
