@@ -183,7 +183,7 @@ def test_a_hundred_jobs_while_things_break(
 
     # A job on its way to the dead slurmd is requeued: its first run is an outcome too, but not a completed one.
     def completed() -> dict[int, Outcome]:
-        return {o.job_id: o for o in outcomes() if o.state == "COMPLETED"}
+        return {o.job_id: o for o in outcomes() if o.state == "COMPLETED" and o.job_id in ids}
 
     eventually(lambda: set(completed()) == ids, "100 outcomes", 90)
     eventually(lambda: sum(o.energy_kwh is not None for o in completed().values()) >= 90, "energy of nearly all", 90)
@@ -192,7 +192,8 @@ def test_a_hundred_jobs_while_things_break(
         joined = found[record.job_id]
         if joined.energy_kwh is not None and joined.start_time == record.start_time:
             true_j = POWER_W[record.node] * (record.ended - record.began)
-            assert joined.energy_kwh * 3.6e6 == pytest.approx(true_j, rel=0.01)
+            # In a job of a second the clocks' own grain (file times, a busy machine) is more than 1 %.
+            assert joined.energy_kwh * 3.6e6 == pytest.approx(true_j, rel=0.01, abs=0.05 * POWER_W[record.node])
     print(f"energy of {sum(o.energy_kwh is not None for o in found.values())} of 100 jobs")
 
 
