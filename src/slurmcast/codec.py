@@ -12,6 +12,13 @@ from typing import Any, TypeVar, get_args, get_origin
 T = TypeVar("T")
 
 _hints = cache(typing.get_type_hints)  # slow, and asked once for every object of a long list
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+@cache
+def _names(cls: Any) -> tuple[str, ...]:
+    """The fields of a dataclass; none of any other class."""
+    return tuple(f.name for f in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else ()
 
 
 class CodecError(ValueError):
@@ -20,8 +27,11 @@ class CodecError(ValueError):
 
 def to_json(value: Any) -> Any:
     """``value`` (dataclasses, enums, tuples, frozensets, dicts, scalars) as plain JSON values."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    kind: Any = type(value)
+    if kind in _PLAIN:  # most values are
+        return value
+    if names := _names(kind):
+        return {name: to_json(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple | list):

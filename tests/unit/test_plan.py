@@ -353,6 +353,28 @@ def test_a_decision_explains_itself() -> None:
     assert decision.values[0].v == pytest.approx(1 / 3600 - 1e-4)
 
 
+ONLY_CHOICE = (
+    "a100 is the only choice, and it waits there. Not on a6000: How long the job would run there is not known."
+)
+
+
+@pytest.mark.parametrize(
+    ("managed", "fields", "expected"),
+    [
+        (0, {}, "slurmcast manages no partition."),
+        (1, {}, "a100 is the only choice, and it waits there."),
+        (2, {"a6000_s": None}, ONLY_CHOICE),
+        (1, {"dependency": "afterok:3"}, "Left alone: The job waits for other jobs."),
+        (2, {"at": "a6000"}, "Left alone: slurmcast doesn't manage partition h100."),
+    ],
+)
+def test_what_a_job_without_a_choice_is_told(managed: int, fields: dict[str, Any], expected: str) -> None:
+    own = ("h100",) if "at" in fields else ("a100",)
+    now = snapshot(replace(pending(1, **fields), original_partitions=own))
+    (decision,) = plan(replace(now, partitions=now.partitions[:managed]), 0.0, CONFIG).decisions
+    assert decision.reason == expected
+
+
 def test_ranks_count_from_zero_on_each_partition() -> None:
     jobs = [pending(1, 100, 9000), pending(2, 9000, 110), pending(3, 120, 9000), pending(4, 9000, 130)]
     found = decisions(plan(snapshot(*jobs), 0.0, CONFIG))

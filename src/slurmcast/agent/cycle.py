@@ -197,11 +197,12 @@ class Agent:
 
     def _report(self, decisions: Decisions, made: set[int]) -> None:
         """Tell the daemon what is new among the decisions."""
-        news, marks = [], {}
-        for place, (job_id, mark) in enumerate(zip(decisions.job_ids, decisions.marks(), strict=True)):
-            if job_id in made or self.reported.get(job_id) != mark:
-                news.append(replace(decisions[place], changed=job_id in made))
-                marks[job_id] = mark
+        marks = dict(zip(decisions.job_ids, decisions.marks(), strict=True))
+        new = [job_id in made or self.reported.get(job_id) != mark for job_id, mark in marks.items()]
+        news = [
+            replace(decision, changed=decision.job_id in made)
+            for decision in decisions.of([place for place, is_new in enumerate(new) if is_new])
+        ]
         if news:
             self.client.request("POST", "/v1/agent/decisions", {"decisions": [to_json(decision) for decision in news]})
         self.reported |= marks

@@ -5,7 +5,7 @@ Shapes: n pending jobs in the order of submission, m partitions.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from slurmcast.agent.known import Known
 from slurmcast.model import Decision, May, Value
-from slurmcast.policy.base import Floats, Ints, Mask
+from slurmcast.policy.base import Floats, Ints
 
 PIN_BASE = 1_000_000
 """With ``priority_mode = "pin"``, priorities start here: above what multifactor weights usually add up to."""
@@ -35,6 +35,22 @@ class Case(IntEnum):
     HARDLY_BETTER = 8
 
 
+# By plain numbers: queues are long, and an enum takes long to look its members up.
+_SENTENCES: dict[int, str] = {
+    Case.LEFT_ALONE: "{why}",
+    Case.UNKNOWN: "How long the job will run isn't known, so it keeps its partition and a place in the middle.",
+    Case.STAYS: "Ordered by its value on {target}. {why}",
+    Case.ONLY_CHOICE: "{target} is the only choice, and it {where}.{why}",
+    Case.KEPT_OFF: "It waits on {target}; on {rival}, GPUs are kept for a job that has waited too long.",
+    Case.WAITS_FOR_BETTER: "It waits for {target}, which is better for it than {rival} now.",
+    Case.BEST: "{target} has the best value for it, and it {where}.",
+    Case.NO_ROOM: "It fits on {target} now; the partition of better value has no room.",
+    Case.HARDLY_BETTER: "It waits on {target}; another partition is hardly better.",
+}
+_SAY_WHERE = frozenset(int(case) for case in Case if "{where}" in _SENTENCES[case])
+_SAY_WHY = frozenset(int(case) for case in Case if "{why}" in _SENTENCES[case])
+
+
 @dataclass(frozen=True, eq=False)
 class Decisions:
     """A sequence of n decisions, each made when it is asked for: a queue is long, and what is new in it is short."""
@@ -53,18 +69,17 @@ class Decisions:
     """What energies were multiplied by, (n, m)."""
     targets: list[str]
     """The partition for each job, or the several that it keeps, with commas."""
-    fits_now: Mask
-    """(n,)."""
-    lacks_power: Mask
-    """Who waits because of the cap on power, (n,)."""
-    case: Ints
-    """Why, as a :class:`Case`, (n,)."""
-    rival: Ints
-    """The best partition that the policy keeps the job off, (n,); -1 where the case names none."""
-    rank: Ints
-    """Place on its partition, (n,); -1 where the job is left alone."""
-    factor: Ints
-    """Site factor, (n,); 0 where the job is left alone."""
+    fits_now: list[bool]
+    lacks_power: list[bool]
+    """Who waits because of the cap on power."""
+    case: list[int]
+    """Why, as a :class:`Case`."""
+    rival: list[int]
+    """The best partition that the policy keeps the job off; -1 where the case names none."""
+    rank: list[int | None]
+    """Place on its partition; None where the job is left alone."""
+    factor: list[int]
+    """Site factor; 0 where the job is left alone."""
     changed: frozenset[int] = frozenset()
     """Places of those of which Slurm is asked for a change."""
 
@@ -72,30 +87,16 @@ class Decisions:
         return len(self.case)
 
     def __iter__(self) -> Iterator[Decision]:
-        return map(self.__getitem__, range(len(self)))
+        return self.of(range(len(self)))
+
+    def __getitem__(self, place: int) -> Decision:
+        return next(self.of([place]))
 
     def __eq__(self, other: object) -> bool:
         """Alike in every decision."""
         return tuple(self) == tuple(other) if isinstance(other, Decisions | tuple) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
-
-    def __getitem__(self, place: int) -> Decision:
-        job, rank = self.known.pending[place].job, int(self.rank[place])
-        site_factor, priority = self.setting(place)
-        return Decision(
-            job.job_id,
-            job.submit_time,
-            self.at,
-            self.targets[place],
-            self.reason(place),
-            rank=rank if rank >= 0 else None,
-            site_factor=site_factor,
-            priority=priority,
-            verdicts=self.known.verdicts[place],
-            values=self._values(place),
-            changed=place in self.changed,
-        )
 
     @property
     def job_ids(self) -> list[int]:
@@ -109,62 +110,67 @@ class Decisions:
         figures = np.hstack([np.where(unknown, np.nan, array) for array in used]).tobytes()
         size = len(used) * 8 * len(self.names)
         bits = [figures[place * size : (place + 1) * size] for place in range(len(self))]
-        told = self.fits_now & np.isin(self.case, (Case.ONLY_CHOICE, Case.BEST))
-        codes = np.column_stack([self.case, told, self.lacks_power, self.rival, self.rank, self.factor])
+        told = [fits and case in _SAY_WHERE for fits, case in zip(self.fits_now, self.case, strict=True)]
         submitted = [p.job.submit_time for p in self.known.pending]
-        return list(zip(submitted, self.targets, map(tuple, codes.tolist()), bits, self.known.verdicts, strict=True))
+        words = self.targets, self.case, told, self.lacks_power, self.rival, self.known.verdicts
+        return list(zip(submitted, *words, self.rank, self.factor, bits, strict=True))
 
-    def _values(self, place: int) -> tuple[Value, ...]:
-        queue = self.known.queue
-        found = []
-        for j in np.flatnonzero(~np.isnan(self.v[place])).tolist():
-            gpus, energy_kwh = int(queue.gpus[place, j]), float(queue.energy_kwh[place, j])
-            found.append(
-                Value(
-                    self.names[j],
-                    gpus,
-                    float(queue.time_s[place, j]),
-                    None if np.isnan(energy_kwh) else energy_kwh,
-                    float(self.kappa[place, j]),
-                    float(self.v[place, j]),
-                    float(self.weights[place, j]),
-                )
+    def of(self, places: Sequence[int]) -> Iterator[Decision]:
+        """The decisions at these places."""
+        at = np.array(places, np.int64)
+        for place, values in zip(places, self._values(at), strict=True):
+            job, (site_factor, priority) = self.known.pending[place].job, self.setting(place)
+            yield Decision(
+                job.job_id,
+                job.submit_time,
+                self.at,
+                self.targets[place],
+                self.reason(place),
+                rank=self.rank[place],
+                site_factor=site_factor,
+                priority=priority,
+                verdicts=self.known.verdicts[place],
+                values=values,
+                changed=place in self.changed,
             )
-        return tuple(found)
+
+    def _values(self, at: Ints) -> Iterator[tuple[Value, ...]]:
+        """What went into the values of the jobs at these places."""
+        queue = self.known.queue
+        unknown = np.isnan(queue.energy_kwh)
+        used = (queue.gpus.astype(np.int64), queue.time_s, queue.energy_kwh, unknown, self.kappa, self.v, self.weights)
+        for a, t, e, gap, kappa, v, weight in zip(*(array[at].tolist() for array in used), strict=True):
+            yield tuple(
+                [
+                    Value(name, a[j], t[j], None if gap[j] else e[j], kappa[j], v[j], weight[j])
+                    for j, name in enumerate(self.names)
+                    if v[j] == v[j]  # not NaN
+                ]
+            )
 
     def setting(self, place: int) -> tuple[int | None, int | None]:
         """The site factor or the priority that the job is to have; None for the other, or for both."""
-        factor = int(self.factor[place])
+        factor = self.factor[place]
         if not factor:
             return None, None
         return (None, PIN_BASE + factor) if self.pinned else (factor, None)
 
     def reason(self, place: int) -> str:
         """One sentence for the user, or two."""
-        return self._because(place) + (LACKS_POWER if self.lacks_power[place] else "")
+        case, rival = self.case[place], self.rival[place]
+        sentence = _SENTENCES[case].format(
+            target=self.targets[place],
+            where="fits there now" if self.fits_now[place] else "waits there",
+            rival=self.names[rival] if rival >= 0 else "",
+            why=self._why(place) if case in _SAY_WHY else "",
+        )
+        return sentence + (LACKS_POWER if self.lacks_power[place] else "")
 
-    def _because(self, place: int) -> str:
-        target, verdicts = self.targets[place], self.known.verdicts[place]
-        where = "fits there now" if self.fits_now[place] else "waits there"
-        rival = self.names[self.rival[place]] if self.rival[place] >= 0 else ""
-        match Case(self.case[place]):
-            case Case.LEFT_ALONE:
-                return f"Left alone: {verdicts[0].reason}" if verdicts else "slurmcast manages no partition."
-            case Case.UNKNOWN:
-                return "How long the job will run isn't known, so it keeps its partition and a place in the middle."
-            case Case.STAYS:
-                only = next(verdict.reason for verdict in verdicts if verdict.may is May.ORDER_ONLY)
-                return f"Ordered by its value on {target}. {only}"
-            case Case.ONLY_CHOICE:
-                elsewhere = [f"Not on {v.partition}: {v.reason}" for v in verdicts if v.partition != target]
-                return " ".join([f"{target} is the only choice, and it {where}.", *elsewhere])
-            case Case.KEPT_OFF:
-                return f"It waits on {target}; on {rival}, GPUs are kept for a job that has waited too long."
-            case Case.WAITS_FOR_BETTER:
-                return f"It waits for {target}, which is better for it than {rival} now."
-            case Case.BEST:
-                return f"{target} has the best value for it, and it {where}."
-            case Case.NO_ROOM:
-                return f"It fits on {target} now; the partition of better value has no room."
-            case Case.HARDLY_BETTER:
-                return f"It waits on {target}; another partition is hardly better."
+    def _why(self, place: int) -> str:
+        """What eligibility says."""
+        verdicts, case = self.known.verdicts[place], self.case[place]
+        if case == Case.LEFT_ALONE:
+            return f"Left alone: {verdicts[0].reason}" if verdicts else "slurmcast manages no partition."
+        if case == Case.STAYS:
+            return next(verdict.reason for verdict in verdicts if verdict.may is May.ORDER_ONLY)
+        return "".join([f" Not on {v.partition}: {v.reason}" for v in verdicts if v.partition != self.targets[place]])

@@ -77,12 +77,12 @@ def plan(
         v,
         weights,
         targets,
-        placed.fits_now,
-        placed.lacks_power,
-        case,
-        rival,
+        placed.fits_now.tolist(),
+        placed.lacks_power.tolist(),
+        case.tolist(),
+        rival.tolist(),
         _ranks(placed.line, targets),
-        factor,
+        factor.tolist(),
     )
     reorder = (factor != current) & known.ours
     changes = _changes(decisions, placed, reorder, config.max_updates)
@@ -193,13 +193,14 @@ def _best(v: Floats, among: Mask) -> tuple[Floats, Ints]:
     return padded[np.arange(len(v)), columns], columns
 
 
-def _ranks(line: Ints, targets: list[str]) -> Ints:
-    """Each job's place on its partition, (n,), by the ``line``; -1 for those that aren't in it."""
-    ranks, places = [-1] * len(targets), Counter[str]()
+def _ranks(line: Ints, targets: list[str]) -> list[int | None]:
+    """Each job's place on its partition by the ``line``; None for those that aren't in it."""
+    ranks: list[int | None] = [None] * len(targets)
+    places: Counter[str] = Counter()
     for job in line.tolist():
         ranks[job] = places[targets[job]]
         places[targets[job]] += 1
-    return np.array(ranks, np.int64)
+    return ranks
 
 
 def _changes(decisions: Decisions, placed: _Placed, reorder: Mask, limit: int) -> dict[int, Change]:
