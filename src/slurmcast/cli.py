@@ -12,7 +12,7 @@ import click
 
 from slurmcast import __version__, config, show
 from slurmcast.client import ENVIRONMENT, Client
-from slurmcast.console import Failure, as_json, emit, guarded
+from slurmcast.console import Failure, Finite, as_json, emit, guarded
 from slurmcast.meter.command import meter
 from slurmcast.simulate.cli import simulate
 from slurmcast.simulate.commands_tune import tune
@@ -108,7 +108,7 @@ def queue(cfg: config.Config, as_json: bool) -> None:
 
 
 @main.command(short_help="Show or set the weight of energy.")
-@click.argument("value", type=click.FloatRange(min=0), required=False)
+@click.argument("value", type=Finite(min=0), required=False)
 @click.option("--partition", default="", metavar="P", help="For jobs on partition P; shown: what holds there.")
 @click.option("--qos", default="", metavar="Q", help="For jobs of QOS Q; shown: what holds for them.")
 @click.option("--reset", is_flag=True, help="Back to what the configuration says.")
@@ -234,7 +234,7 @@ def train(cfg: config.Config, kind: str | None, force: bool, listed: bool, rollb
 @main.command(short_help="How good the estimates are on the site's own jobs.")
 @click.option(
     "--share",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Finite(0, 1, min_open=True, max_open=True),
     default=0.8,
     show_default=True,
     help="Share of the jobs, the oldest, to learn from; the others test.",

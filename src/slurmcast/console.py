@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
@@ -23,6 +25,16 @@ class Failure(click.ClickException):
     exit_code = 1
 
 
+class Finite(click.FloatRange):
+    """A number in a range, which neither NaN nor infinity is ever in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
 def guarded(command: F) -> F:
     """Let expected errors end a command with one line on stderr instead of a traceback."""
 
@@ -34,6 +46,11 @@ def guarded(command: F) -> F:
             raise Failure(str(error)) from None
         except PermissionError as error:
             raise Failure(f"{error.filename}: {error.strerror}; run as root or as the user that owns it") from None
+        except OSError as error:  # a full disk under what is printed, for example
+            if error.errno == errno.EPIPE:
+                raise  # whoever read it has seen enough, which click knows
+            where = f"{error.filename}: " if error.filename else ""
+            raise Failure(f"{where}{error.strerror or error}") from None
 
     return inner  # type: ignore[return-value]
 

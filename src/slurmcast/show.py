@@ -8,12 +8,14 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 Answer = Mapping[str, Any]
 
 
-def _console() -> Console:
-    return Console(highlight=False)
+def terminal(width: int | None = None) -> Console:
+    """Where answers are printed: as they are, for ``[red]`` or ``:bomb:`` may be somebody's job."""
+    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -78,7 +80,7 @@ def _made_from(answer: Answer) -> str:
 
 def prediction(answer: Answer) -> None:
     """The answer of ``predict``."""
-    console = _console()
+    console = terminal()
     if not answer["estimates"]:
         console.print("Nothing can be said: the script asks for no GPUs of a partition that slurmcast manages.")
         return
@@ -95,8 +97,8 @@ def prediction(answer: Answer) -> None:
 
 def explanation(answer: Answer) -> None:
     """The answer of ``explain``."""
-    console = _console()
-    console.print(f"[bold]Job {answer['job_id']}[/bold]  {answer['reason']}")
+    console = terminal()
+    console.print(Text.assemble((f"Job {answer['job_id']}", "bold"), f"  {answer['reason']}"))
     if answer["estimates"]:
         console.print(_estimates(answer["estimates"]))
     if answer.get("made_from"):
@@ -150,14 +152,14 @@ def queue(answer: Answer) -> None:
         time, energy = duration(time_s and time_s["p50"]), f"{kwh['p50']:.3g} kWh" if kwh else "unknown"
         row = (str(job["job_id"]), job["user"], job["name"], partition, rank, time, energy, job.get("reason") or "")
         table.add_row(*row)
-    _console().print(table if answer["jobs"] else "No pending GPU jobs of yours.")
+    terminal().print(table if answer["jobs"] else "No pending GPU jobs of yours.")
 
 
 def kappa(answer: Answer) -> None:
     """The answer of ``kappa``."""
     for setting in (answer, *answer.get("others", ())):
         by = f"set by {setting['by']} at {moment(setting['since'])}" if setting["by"] else "from the configuration"
-        _console().print(f"kappa{_scope(setting)} = {setting['kappa']:g} 1/(GPU s kWh), {by}", soft_wrap=True)
+        terminal().print(f"kappa{_scope(setting)} = {setting['kappa']:g} 1/(GPU s kWh), {by}", soft_wrap=True)
 
 
 def kappa_history(answer: Answer) -> None:
@@ -166,7 +168,7 @@ def kappa_history(answer: Answer) -> None:
     for setting in answer["settings"]:
         value = "back to the configuration" if setting["kappa"] is None else f"{setting['kappa']:g}"
         table.add_row(moment(setting["since"]), setting["by"], _scope(setting).strip() or "all jobs", value)
-    _console().print(table if answer["settings"] else "Nobody has set kappa: the configuration's holds.")
+    terminal().print(table if answer["settings"] else "Nobody has set kappa: the configuration's holds.")
 
 
 def _scope(setting: Answer) -> str:
@@ -177,17 +179,17 @@ def _scope(setting: Answer) -> str:
 
 def checks(answer: Sequence[Answer]) -> None:
     """The report of ``doctor``."""
-    console = _console()
+    console = terminal()
     for check in answer:
-        mark = "[green]ok  [/green]" if check["ok"] else "[red]FAIL[/red]"
-        console.print(f"{mark} {check['name']:<11} {check['detail']}", soft_wrap=True)
+        mark = ("ok  ", "green") if check["ok"] else ("FAIL", "red")
+        console.print(Text.assemble(mark, f" {check['name']:<11} {check['detail']}"), soft_wrap=True)
         if not check["ok"]:
             console.print(f"     {'':<11} -> {check['remedy']}", soft_wrap=True)
 
 
 def released(answer: Sequence[Answer]) -> None:
     """What ``release`` did."""
-    console = _console()
+    console = terminal()
     for result in answer:
         console.print(f"job {result['job_id']}: {result['detail']}", soft_wrap=True)
     if not answer:
@@ -196,7 +198,7 @@ def released(answer: Sequence[Answer]) -> None:
 
 def trained(answer: Answer) -> None:
     """What ``train`` did: whether the model was put to use, why, and its figures on left-out jobs."""
-    console = _console()
+    console = terminal()
     if not answer["promoted"]:
         console.print(f"Not put to use: {answer['reason']}.", soft_wrap=True)
         console.print("What is in use stays. slurmcast train --force puts it to use all the same.", soft_wrap=True)
@@ -224,17 +226,17 @@ def versions(answer: Sequence[Answer]) -> None:
         errors = (f"{name} {_percent(row['time']['median_ape'])}" for name, row in types.items() if "time" in row)
         examples = str(model["figures"].get("examples", ""))
         table.add_row(model["version"], model["state"], model["kind"], examples, ", ".join(errors))
-    _console().print(table if answer else "No model has been trained yet.")
+    terminal().print(table if answer else "No model has been trained yet.")
 
 
 def rolled_back(answer: Answer) -> None:
     """What ``train --rollback`` did."""
-    _console().print(f"Model {answer['model']} is in use again, in place of {answer['former']}.", soft_wrap=True)
+    terminal().print(f"Model {answer['model']} is in use again, in place of {answer['former']}.", soft_wrap=True)
 
 
 def evaluation(answer: Answer) -> None:
     """What ``evaluate`` measured."""
-    console = _console()
+    console = terminal()
     since = moment(answer["since"])
     console.print(
         f"{answer['newer']} jobs that ended since {since}, estimated from the {answer['older']} before; "

@@ -128,7 +128,7 @@ def test_the_table_names_them_all(daemon: Daemon) -> None:
         (["1", "--partition", "olde"], 1, "manages no partition olde; it manages old, a100, a6000"),
         (["--partition", "olde"], 1, "manages no partition olde"),
         (["1", "--partition", "old", "--qos", "urgent"], 1, "for a partition or for a QOS"),
-        (["inf"], 1, "from 0 up"),
+        (["inf"], 2, "finite"),
         (["1", "--reset"], 2, "different things"),
         (["--history", "--reset"], 2, "different things"),
     ],

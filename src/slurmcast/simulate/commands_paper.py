@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from slurmcast.console import Failure, as_json, emit, guarded
+from slurmcast.console import Failure, Finite, as_json, emit, guarded
 from slurmcast.policy.registry import POLICIES
 from slurmcast.simulate.calibrations import DEFAULT
 
@@ -23,8 +23,8 @@ DEFAULT_POLICIES = "simple,greedy,value,easy"
     help=f"Names with commas between them, of: {', '.join(POLICIES)}.",
 )
 @click.option("--executor", default="skip", show_default=True, help="How offers become starts: skip, slurm or agent.")
-@click.option("--noise", type=click.FloatRange(0, 3), default=0.0, help="Error of predictions: 0.3 is 30 %.")
-@click.option("--unknown", type=click.FloatRange(0, 1), default=0.0, help="Share of jobs with no prediction.")
+@click.option("--noise", type=Finite(0, 3), default=0.0, help="Error of predictions: 0.3 is 30 %.")
+@click.option("--unknown", type=Finite(0, 1), default=0.0, help="Share of jobs with no prediction.")
 @click.option("--calibration", default=DEFAULT, show_default=True, metavar="NAME", help="The data centre; all: each.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the samples.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the first test sample: .png, .svg.")

@@ -10,7 +10,7 @@ import click
 
 from slurmcast.client import Client, ClientError
 from slurmcast.config import Config
-from slurmcast.console import Failure, as_json, emit, guarded
+from slurmcast.console import Failure, Finite, as_json, emit, guarded
 
 
 @click.command(short_help="Which kappa, by what it would have done to this site's jobs.")
@@ -30,9 +30,7 @@ from slurmcast.console import Failure, as_json, emit, guarded
 )
 @click.option("--samples", type=click.IntRange(min=1), default=40, show_default=True, help="Of made-up work.")
 @click.option("--policy", help="value, patient, ...; default: agent.policy of the configuration.")
-@click.option(
-    "--noise", type=click.FloatRange(0, 3), help="Error of predictions: 0.3 is 30 %. Default: as they were, else 0.3."
-)
+@click.option("--noise", type=Finite(0, 3), help="Error of predictions: 0.3 is 30 %. Default: as they were, else 0.3.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all that is drawn.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the trade-off: .png, .svg or .pdf.")
 @click.option("--apply", "applies", is_flag=True, help="Set the kappa that is recommended, if that is sure.")

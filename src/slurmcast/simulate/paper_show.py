@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from slurmcast.show import terminal
 
 Answer = Mapping[str, Any]
 
@@ -25,7 +26,7 @@ DIGITS = {"wait_s": 0, "run_s": 0, "waiting_tasks": 2, "energy_kwh": 2, "with_id
 
 def show(answer: Answer) -> None:
     """Print figures and gains, each beside the paper's; for several data centres, the ranges too."""
-    console, setup, theirs = Console(highlight=False, markup=False), answer["setup"], answer["paper"]["table_2"]
+    console, setup, theirs = terminal(), answer["setup"], answer["paper"]["table_2"]
     table = _table(f"data centre {answer['calibration']}, means of {setup['samples']} samples", "weight")
     for name, row in answer["policies"].items():
         table.add_row(Text(name), *_figures(row), _weight(row["weight"]))

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from slurmcast.policy.base import Floats
-from slurmcast.show import duration
+from slurmcast.show import duration, terminal
 from slurmcast.simulate.plots import PlotError
 
 Answer = Mapping[str, Any]
@@ -25,7 +24,7 @@ SHOWN = (("waiting time", "wait_s"), ("running time", "run_s"), ("energy", "ener
 
 def tuned(answer: Answer) -> None:
     """The whole answer of ``tune``."""
-    console = Console(highlight=False)
+    console = terminal()
     console.print(_table(answer))
     print("\n".join(picture(answer)))
     for note in answer["notes"]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from slurmcast.config import Config
-from slurmcast.console import Failure, as_json, emit, guarded
+from slurmcast.console import Failure, Finite, as_json, emit, guarded
 from slurmcast.policy.lookahead import DAY_S, LONGEST_WAIT_S
 from slurmcast.policy.registry import POLICIES, Weights
 
@@ -42,7 +42,7 @@ gpus_option = click.option(
 load_option = click.option(
     "--load",
     "target",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Finite(min=0, min_open=True),
     help="Make the cluster larger or smaller, in the proportions of --gpus, for this load (1: what it can just do).",
 )
 
@@ -80,15 +80,15 @@ def compared(command: F) -> F:
         click.option(
             "--kappa",
             "kappas",
-            type=click.FloatRange(min=0),
+            type=Finite(min=0),
             multiple=True,
             help="Weight of energy in 1/(GPU s kWh); several times: one run with each. Default: 0.",
         ),
-        click.option("--gamma", type=click.FloatRange(min=0), default=0.0, help="Greedy's weight of a kWh, in s."),
+        click.option("--gamma", type=Finite(min=0), default=0.0, help="Greedy's weight of a kWh, in s."),
         click.option(
             "--longest-wait",
             "longest_wait_d",
-            type=click.FloatRange(min=0),
+            type=Finite(min=0),
             default=LONGEST_WAIT_S / DAY_S,
             show_default=True,
             help="Days from when on lookahead passes over no job.",
@@ -98,10 +98,10 @@ def compared(command: F) -> F:
         ),
         click.option(
             "--noise",
-            type=click.FloatRange(0, 3),
+            type=Finite(0, 3),
             help="Error of predictions: 0.3 is 30 %. Default: the predictions that were made, else 0.3.",
         ),
-        click.option("--unknown", type=click.FloatRange(0, 1), default=0.0, help="Share of jobs with no prediction."),
+        click.option("--unknown", type=Finite(0, 1), default=0.0, help="Share of jobs with no prediction."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all that is drawn."),
         click.option(
             "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the runs: .png, .svg or .pdf."

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from slurmcast.show import duration
+from slurmcast.show import duration, terminal
 
 COLUMNS = ("policy", "kappa", "wait", "longest", "waited", "run", "kWh", "+ idle", "p50", "p95", "p99")
 
@@ -18,7 +17,7 @@ WIDTH = 100
 
 def replayed(answer: Mapping[str, Any]) -> None:
     """Print it: mean and longest wait, how many waited, mean running time, energies, bounded slowdown."""
-    console = Console(highlight=False, width=max(Console().width, WIDTH))
+    console = terminal(max(terminal().width, WIDTH))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(COLUMNS):
         table.add_column(column, justify="left" if number == 0 else "right", no_wrap=True)
