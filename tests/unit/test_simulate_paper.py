@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -63,6 +65,16 @@ def test_work_in_its_order_and_errors_come_through() -> None:
     assert each(float, ["3", "1", "2"], "", 2) == [3, 1, 2]
     with pytest.raises(ValueError, match="could not convert"):
         each(float, ["3", "x"], "", 2)
+
+
+def test_a_killed_process_is_said() -> None:
+    with pytest.raises(ChildProcessError, match="was killed; was there too little memory"):
+        each(_kill, [1, 2, 3], "", 2)
+
+
+def _kill(number: int) -> None:
+    if number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_waiting_tasks_and_power_by_hand() -> None:
