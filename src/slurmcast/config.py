@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import re
 import tomllib
 import types
 import typing
@@ -15,6 +16,10 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 T = TypeVar("T")
 
 DEFAULT_PATH = Path("/etc/slurmcast/slurmcast.toml")
+
+_NAME = re.compile(r"[^\s,]+")
+_HUGE = 1 << 1000
+"""Whole numbers from here on are no floats."""
 
 
 class ConfigError(Exception):
@@ -293,7 +298,9 @@ def load(path: Path | None = None) -> Config:
                 f"{path}: no such file; create it, or name another by --config or SLURMCAST_CONFIG"
             ) from None
         return Config()
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, numbers and lists beyond all measure
         raise ConfigError(f"{path}: {error}") from None
     return parse(table, str(path))
 
@@ -301,42 +308,52 @@ def load(path: Path | None = None) -> Config:
 def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
     """Turn a TOML table into a :class:`Config`; raises :class:`ConfigError`."""
     config = _build(Config, table, origin, "")
-    for key, low in (
-        ("period_s", 0.1), ("grace_s", 0), ("lease_s", 1), ("band", 1), ("max_updates", 1),
-        ("patience", 0), ("longest_wait_h", 0),
-    ):  # fmt: skip
-        value = getattr(config.agent, key)
-        if not value >= low:  # nor NaN
-            raise ConfigError(f"{origin}: agent.{key} = {value}: must be at least {low}")
+    _within(
+        origin,
+        "agent.",
+        config.agent,
+        period_s=(0.1, 86400),
+        grace_s=(0, 3600),
+        lease_s=(1, 86400),
+        band=(1, 10**9),
+        max_updates=(1, 10**6),
+        max_readback=(0, 10**6),
+        patience=(0, math.inf),
+        longest_wait_h=(0, math.inf),
+    )
     remote = config.encoder.remote
-    for key, low, high in (
-        ("dimensions", 0, 1 << 16), ("max_chars", 100, 1 << 20), ("overlap_chars", 0, remote.max_chars // 2),
-        ("batch_size", 1, 1024), ("timeout_s", 0.1, 3600), ("retries", 0, 10),
-    ):  # fmt: skip
-        value = getattr(remote, key)
-        if not low <= value <= high:
-            raise ConfigError(f"{origin}: encoder.remote.{key} = {value}: must be {low} to {high}")
+    _within(
+        origin,
+        "encoder.remote.",
+        remote,
+        dimensions=(0, 1 << 16),
+        max_chars=(100, 1 << 20),
+        overlap_chars=(0, remote.max_chars // 2),
+        batch_size=(1, 1024),
+        timeout_s=(0.1, 3600),
+        retries=(0, 10),
+    )
     if config.encoder.kind == "remote" and not (remote.url and remote.model):
         raise ConfigError(f'{origin}: encoder.kind = "remote" needs encoder.remote.url and encoder.remote.model')
-    for key, low, high in (
-        ("timeout_s", 0.1, 3600), ("max_chars", 100, 1 << 16), ("max_tokens", 1, 1 << 20),
-        ("in_flight", 1, 64), ("max_waiting", 1, 10000),
-    ):  # fmt: skip
-        value = getattr(config.align, key)
-        if not low <= value <= high:
-            raise ConfigError(f"{origin}: align.{key} = {value}: must be {low} to {high}")
+    _within(
+        origin,
+        "align.",
+        config.align,
+        timeout_s=(0.1, 3600),
+        max_chars=(100, 1 << 16),
+        max_tokens=(1, 1 << 20),
+        in_flight=(1, 64),
+        max_waiting=(1, 10000),
+    )
     if config.align.url and not config.align.model:
         raise ConfigError(f"{origin}: align.url needs align.model, the model's name at that server")
-    if config.probe.keep < 1:
-        raise ConfigError(f"{origin}: probe.keep = {config.probe.keep}: must be at least 1")
-    for key, low, high in (("g_per_kwh", 0, 5000), ("pue", 1, 10), ("wue_l_per_kwh", 0, 1000)):
-        value = getattr(config.footprint, key)
-        if value is not None and not low <= value <= high:
-            raise ConfigError(f"{origin}: footprint.{key} = {value}: must be {low} to {high}")
-    for key, low, high in (("period_s", 0.1, 60), ("max_gap_s", 1, 600)):
-        value = getattr(config.meter, key)
-        if not low <= value <= high:
-            raise ConfigError(f"{origin}: meter.{key} = {value}: must be {low} to {high}")
+    _within(origin, "probe.", config.probe, keep=(1, 10**6), seed=(0, 1 << 62))
+    _within(origin, "client.", config.client, timeout_s=(0.1, 3600))
+    _within(origin, "footprint.", config.footprint, g_per_kwh=(0, 5000), pue=(1, 10), wue_l_per_kwh=(0, 1000))
+    _within(origin, "meter.", config.meter, period_s=(0.1, 60), max_gap_s=(1, 600))
+    for part in config.partition:
+        ranges = {"gpu_memory_gb": (0.1, 10**5), "prior_power_w": (1, 10**5), "idle_power_w": (0, 10**5)}
+        _within(origin, f"[[partition]] {part.name}: ", part, **ranges)
     if config.meter.max_gap_s < 2 * config.meter.period_s:
         raise ConfigError(
             f"{origin}: meter.max_gap_s = {config.meter.max_gap_s}: must be at least twice meter.period_s"
@@ -360,7 +377,18 @@ def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
     ):
         if len(set(names)) != len(names):
             raise ConfigError(f"{origin}: {what} twice: {', '.join(names)}")
+        for name in names:
+            if not _NAME.fullmatch(name):
+                raise ConfigError(f"{origin}: {what} {name!r}: must have a name without spaces and commas")
     return config
+
+
+def _within(origin: str, section: str, table: object, **ranges: tuple[float, float]) -> None:
+    """Raise :class:`ConfigError` for a key of ``table`` that is given and outside its range."""
+    for key, (low, high) in ranges.items():
+        value = getattr(table, key)
+        if value is not None and not low <= value <= high:  # nor NaN
+            raise ConfigError(f"{origin}: {section}{key} = {value}: must be {low} to {high}")
 
 
 def _build(cls: type[T], table: dict[str, Any], origin: str, prefix: str) -> T:
@@ -397,7 +425,7 @@ def _value(hint: Any, value: Any, origin: str, key: str) -> Any:
         if not Path(value).is_absolute():
             raise ConfigError(f"{origin}: {key} = {value!r}: must be an absolute path")
         return Path(value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+    if hint is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < _HUGE:
         return float(value)
     if isinstance(value, hint) and not (hint is not bool and isinstance(value, bool)):
         return value
