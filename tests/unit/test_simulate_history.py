@@ -184,11 +184,27 @@ def test_sacct_lines_become_runs(tmp_path: Path) -> None:
         (HEAD, ROWS[0].replace("|2026-11-01T10:01:00", "|soon"), r"sacct.txt:2: Start = 'soon'"),
         (HEAD, ROWS[0] + "|", r"sacct.txt:2: not as many fields"),
         (HEAD, "7|ann", r"sacct.txt:2: not as many fields"),
+        (HEAD, ROWS[0].replace("00:10:00", f"{400 * '9'}-00:10:00"), r"sacct.txt:2: Elapsed = '999"),
+        (HEAD, ROWS[0].replace("gpu=2", f"gpu={30 * '9'}"), r"sacct.txt:2: AllocTRES = .*: must have at most 1000000"),
+        (HEAD, ROWS[0].replace("|2026-11-01T10:01:00", f"|{400 * '9'}"), r"sacct.txt:2: Start = '999"),
+        (HEAD, ROWS[0].replace("ann", 200_000 * "a"), r"sacct.txt: after line 1: field larger than field limit"),
     ],
 )
 def test_broken_sacct_output_is_refused(tmp_path: Path, head: str, row: str, message: str) -> None:
     with pytest.raises(TraceError, match=message):
         sacct.read(printed(tmp_path, row, head=head))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_column(tmp_path: Path) -> None:
+    path = printed(tmp_path, *ROWS)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert len(sacct.read(path)) == 2
+
+
+def test_runs_that_began_before_their_submission_are_left_out() -> None:
+    right, wrong = Past(100, 110, 60, "fast", "a100", 1), Past(100, 90, 60, "fast", "a100", 1)
+    found = history.trace([right, wrong], Pools({"fast": 1}, {"fast": "a100"}))
+    assert len(found.workload) == 1 and "1 jobs left out: they began before they were submitted" in found.notes
 
 
 def test_times_as_unix_seconds_are_read_too(tmp_path: Path) -> None:

@@ -108,6 +108,12 @@ def test_json_and_the_ranges_over_all_data_centres(monkeypatch: pytest.MonkeyPat
     assert low == high == answer["policies"]["simple"]["wait_s"]
 
 
+def test_one_sample_has_no_error() -> None:
+    arguments = ["simulate", "paper", "--samples", "1", "--validation", "1", "--policies", "simple", "--json"]
+    answer = json.loads(CliRunner().invoke(main, arguments).output, parse_constant=pytest.fail)
+    assert set(answer["policies"]["simple"]["se"].values()) == {None}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -58,12 +58,27 @@ def test_swf_is_read_plain_and_compressed(tmp_path: Path, name: str) -> None:
         (swf_line() + " 5", r"log.swf:4: 19 fields"),
         (swf_line().replace(" 100 ", " soon "), r"log.swf:4: field 4 \(run time\) = 'soon': must be a number"),
         (swf_line().replace(" 600 ", " nan "), r"log.swf:4: field 9 \(requested time\) = 'nan'"),
+        (swf_line().replace(" 100 ", " 1e300 "), r"log.swf:4: field 4 \(run time\) = '1e300'"),
         ("; only a comment", r"log.swf: no jobs in it"),
     ],
 )
 def test_broken_swf_is_refused_with_line_and_field(tmp_path: Path, line: str, message: str) -> None:
     with pytest.raises(TraceError, match=message):
         log(tmp_path, line)
+
+
+def test_a_log_of_which_nothing_ran_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no job of the log ever ran"):
+        swf.trace(log(tmp_path, swf_line().replace(" 100 ", " 0 ")), pools("a100=4"))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_record(tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text(swf_line() + "\n", encoding="utf-8-sig")
+    assert len(swf.read(tmp_path / "log.swf").jobs) == 1
+    trace, table = gavel_files(tmp_path, gavel_line())
+    for path in (trace, table):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert gavel.read(trace)[0].job_type == "A" and "v100" in gavel.speeds(table)
 
 
 def test_a_cut_gz_is_refused(tmp_path: Path) -> None:
@@ -152,6 +167,7 @@ def test_gavel_jobs_have_measured_times(tmp_path: Path) -> None:
         (gavel_line(arrival=-3), r"some.trace:2: field 6 \(arrival\) = '-3'"),
         (gavel_line(count=0), r"some.trace:2: field 7 \(GPUs\) = '0'"),
         (gavel_line(arrival="nan"), r"some.trace:2: field 6 \(arrival\) = 'nan'"),
+        (gavel_line(arrival="1e300"), r"some.trace:2: field 6 \(arrival\) = '1e300'"),
     ],
 )
 def test_broken_traces_are_refused_with_line_and_field(tmp_path: Path, line: str, message: str) -> None:
@@ -160,7 +176,7 @@ def test_broken_traces_are_refused_with_line_and_field(tmp_path: Path, line: str
         gavel.read(trace)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"k80": {"A": {"null": 1}}}', '{"k80": {"(1, 2)": {}}}'])
+@pytest.mark.parametrize("text", ["{", "[]", 100_000 * "[", '{"k80": {"A": {"null": 1}}}', '{"k80": {"(1, 2)": {}}}'])
 def test_another_table_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(text)
@@ -174,7 +190,10 @@ def test_users_ask_for_up_to_twenty_times_what_they_need() -> None:
     assert np.quantile(shares, [0.25, 0.5, 0.75]) == pytest.approx([0.2875, 0.525, 0.7625], abs=0.01)
 
 
-@pytest.mark.parametrize("text", ["", "a100", "a100=0", "a100=x", "=4", "a100=1,a100=2", "a100=1,"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "a100", "a100=0", "a100=x", "=4", "a100=1,a100=2", "a100=1,", "a100=1000001", "a100=²", "a100=" + 5000 * "1"],
+)
 def test_impossible_clusters_are_refused(text: str) -> None:
     with pytest.raises(TraceError, match="must be TYPE=N"):
         pools(text)
@@ -231,6 +250,13 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, options: list[str], mess
     trace, table = gavel_files(tmp_path, gavel_line())
     done = CliRunner().invoke(main, ["simulate", "replay", "gavel", str(trace), "--throughputs", str(table), *options])
     assert done.exit_code == 1 and message in done.output and "Traceback" not in done.output
+
+
+def test_a_load_that_takes_an_endless_cluster_is_refused(tmp_path: Path) -> None:
+    trace, table = gavel_files(tmp_path, gavel_line(), gavel_line(arrival=10))
+    words = ["--throughputs", str(table), "--gpus", "v100=2", "--load", "1e-9"]
+    done = CliRunner().invoke(main, ["simulate", "replay", "gavel", str(trace), *words])
+    assert done.exit_code == 1 and "GPUs of a type: give a larger load" in done.output
 
 
 def test_time_and_energy_count_alike_with_the_break_even_kappa(tmp_path: Path) -> None:

@@ -11,11 +11,16 @@ from slurmcast.policy.registry import POLICIES
 from slurmcast.simulate.calibrations import DEFAULT
 
 DEFAULT_POLICIES = "simple,greedy,value,easy"
+MOST_SAMPLES = 100_000
 
 
 @click.command(short_help="The paper's simulation: its Table 2 and ours.")
-@click.option("--samples", type=click.IntRange(min=1), default=100, show_default=True, help="Samples to test on.")
-@click.option("--validation", type=click.IntRange(min=1), default=50, show_default=True, help="Samples to tune on.")
+@click.option(
+    "--samples", type=click.IntRange(1, MOST_SAMPLES), default=100, show_default=True, help="Samples to test on."
+)
+@click.option(
+    "--validation", type=click.IntRange(1, MOST_SAMPLES), default=50, show_default=True, help="Samples to tune on."
+)
 @click.option(
     "--policies",
     default=DEFAULT_POLICIES,

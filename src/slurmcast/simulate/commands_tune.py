@@ -28,7 +28,7 @@ from slurmcast.console import Failure, Finite, as_json, emit, guarded
 @click.option(
     "--gpus", "gpus_text", metavar="PARTITION=N,...", help="GPUs; default: the most that were in use at once."
 )
-@click.option("--samples", type=click.IntRange(min=1), default=40, show_default=True, help="Of made-up work.")
+@click.option("--samples", type=click.IntRange(1, 100_000), default=40, show_default=True, help="Of made-up work.")
 @click.option("--policy", help="value, patient, ...; default: agent.policy of the configuration.")
 @click.option("--noise", type=Finite(0, 3), help="Error of predictions: 0.3 is 30 %. Default: as they were, else 0.3.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all that is drawn.")

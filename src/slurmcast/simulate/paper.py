@@ -101,7 +101,7 @@ def report(setup: Setup, calibration_name: str) -> dict[str, Any]:
 
 
 def experiment(parameters: Parameters, setup: Setup, label: str, processes: int | None = None) -> dict[str, Any]:
-    """Each policy's figures: means over the test samples, ``weight``, standard errors (``se``).
+    """Each policy's figures: means over the test samples, ``weight``, standard errors (``se``, None of one sample).
 
     A policy with a weight is there once for each of OBJECTIVES, as ``name[objective]``. Raises ValueError for a policy
     or an executor that isn't there.
@@ -215,10 +215,10 @@ def _one(
 
 def _row(candidate: Candidate, found: Floats) -> dict[str, Any]:
     """``found``: (samples, METRICS)."""
-    errors = found.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.full(len(METRICS), np.nan)
+    errors = (found.std(axis=0, ddof=1) / np.sqrt(len(found))).tolist() if len(found) > 1 else [None] * len(METRICS)
     weight = candidate.weight if known(candidate.policy).knob else None
     return {
         **dict(zip(METRICS, found.mean(axis=0).tolist(), strict=True)),
         "weight": weight,
-        "se": dict(zip(METRICS, errors.tolist(), strict=True)),
+        "se": dict(zip(METRICS, errors, strict=True)),
     }

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from slurmcast.policy.base import J_PER_KWH, Floats
-from slurmcast.simulate.replay.trace import Pools, Trace, TraceError, said, submitted
+from slurmcast.simulate.replay.trace import LARGEST, Pools, Trace, TraceError, said, submitted
 
 Speeds = Mapping[str, Mapping[tuple[str, int], float]]
 """Steps per second by GPU type, then by job type and number of GPUs; 0: it doesn't run there (too little memory)."""
@@ -39,10 +39,10 @@ class Line:
 def read(path: Path) -> list[Line]:
     """Read a trace. Raises :class:`TraceError` with file, line and field."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise TraceError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    found = [_line(line, f"{path}:{number}") for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    found = [_line(line, f"{path}:{number}") for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not found:
         raise TraceError(f"{path}: no jobs in it; is it one of Gavel's traces?")
     return found
@@ -58,7 +58,7 @@ def _line(line: str, where: str) -> Line:
             value = float(fields[place])
         except ValueError:
             value = -1.0
-        if not least <= value < np.inf:
+        if not least <= value < LARGEST:
             raise TraceError(f"{where}: field {place + 1} ({name}) = {fields[place]!r}: must be a number >= {least:g}")
         values.append(value)
     return Line(fields[0], int(values[0]), values[1], int(values[2]))
@@ -67,14 +67,14 @@ def _line(line: str, where: str) -> Line:
 def speeds(path: Path) -> Speeds:
     """Read ``simulation_throughputs.json``. Raises :class:`TraceError`."""
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = json.loads(path.read_text(encoding="utf-8-sig"))
         return {
             gpu_type: {ast.literal_eval(job): float(entry["null"]) for job, entry in jobs.items()}
             for gpu_type, jobs in table.items()
         }
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror}") from None
-    except (ValueError, SyntaxError, AttributeError, KeyError, TypeError):
+    except (ValueError, SyntaxError, AttributeError, KeyError, TypeError, RecursionError, MemoryError):
         raise TraceError(f"{path}: not a table of Gavel's throughputs (simulation_throughputs.json)") from None
 
 

@@ -101,7 +101,8 @@ def trace(past: Sequence[Past], pools: Pools, fill_energy: bool = False) -> Trac
     all partitions, so that every policy's energies are of the same jobs.
     """
     names, counts = list(pools.counts), np.array(list(pools.counts.values()))
-    chosen = sorted((run for run in past if _fits(run, pools)), key=lambda run: run.submit_s)
+    fitting = [run for run in past if _fits(run, pools)]
+    chosen = sorted((run for run in fitting if run.start_s >= run.submit_s), key=lambda run: run.submit_s)
     if not chosen:
         raise TraceError("no finished run on GPUs to replay: take a longer time, or name its partitions by --gpus")
     here = np.array([names.index(run.partition) for run in chosen])
@@ -143,7 +144,12 @@ def trace(past: Sequence[Past], pools: Pools, fill_energy: bool = False) -> Trac
         f"{int((elsewhere & np.isnan(estimated)).sum())} by published speed ratios",
         f"energy: {len(chosen) - unmeasured} runs measured, {unmeasured} "
         + ("by mean power" if fill_energy else "unknown (--fill-energy takes the mean power of the GPU type)"),
-        *said({"their partition isn't among --gpus, or is too small for them": len(past) - len(chosen)}),
+        *said(
+            {
+                "their partition isn't among --gpus, or is too small for them": len(past) - len(fitting),
+                "they began before they were submitted": len(fitting) - len(chosen),
+            }
+        ),
     ]
     start_s = np.array([run.start_s for run in chosen], np.float64) - chosen[0].submit_s
     return Trace(workload, pools.cluster(), tuple(notes), bool(known.any()), Schedule(start_s, here))

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from slurmcast.simulate.replay.history import Past
-from slurmcast.simulate.replay.trace import TraceError
+from slurmcast.simulate.replay.trace import LARGEST, MOST_GPUS, TraceError
 
 COMMAND = "sacct -aXP -S now-30days -o JobID,User,Partition,Submit,Eligible,Start,Elapsed,Timelimit,State,AllocTRES"
 NEEDED = ("JobID", "Partition", "Submit", "Start", "Elapsed", "AllocTRES")
@@ -20,8 +20,8 @@ ZONE = UTC
 """Times are taken for this zone's: sacct prints local ones without a zone, and only differences matter."""
 NOT_OVER = ("RUNNING", "SUSPENDED", "COMPLETING")
 UNKNOWN = ("", "Unknown", "None", "N/A")
-_GPUS = re.compile(r"gres/gpu(?::([^=,]+))?=(\d+)")
-_SPAN = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?")
+_GPUS = re.compile(r"gres/gpu(?::([^=,]+))?=([0-9]+)")
+_SPAN = re.compile(r"(?:([0-9]{1,7})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9})(?:\.[0-9]+)?")
 
 
 def read(path: Path) -> list[Past]:
@@ -32,7 +32,7 @@ def read(path: Path) -> list[Past]:
     """
     found = []
     try:
-        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
             rows = csv.DictReader(file, delimiter="|", quoting=csv.QUOTE_NONE)
             if missing := [name for name in NEEDED if name not in (rows.fieldnames or ())]:
                 raise TraceError(f"{path}:1: no column {', '.join(missing)}; made by: {COMMAND}")
@@ -43,6 +43,8 @@ def read(path: Path) -> list[Past]:
                     found.append(run)
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror}") from None
+    except csv.Error as error:
+        raise TraceError(f"{path}: after line {rows.line_num}: {error}; made by: {COMMAND}") from None
     return found
 
 
@@ -51,6 +53,8 @@ def _past(row: Mapping[str, str], where: str) -> Past | None:
     gpus = _GPUS.findall(row["AllocTRES"])
     if "." in row["JobID"] or not gpus or row["Start"] in UNKNOWN or row.get("State") in NOT_OVER:
         return None
+    if any(len(count) > len(str(MOST_GPUS)) for _, count in gpus):
+        raise TraceError(f"{where}: AllocTRES = {row['AllocTRES'][:80]!r}: must have at most {MOST_GPUS} GPUs")
     typed = [(name, int(count)) for name, count in gpus if name]
     total = next((int(count) for name, count in gpus if not name), sum(count for _, count in typed))
     run_s = _span_s(row["Elapsed"])
@@ -85,6 +89,9 @@ def _moment(row: Mapping[str, str], column: str, where: str) -> float:
     """Unix seconds, of a time as sacct prints it by default or with ``SLURM_TIME_FORMAT=%s``."""
     text = row[column]
     try:
-        return float(text) if text.isdecimal() else datetime.fromisoformat(text).replace(tzinfo=ZONE).timestamp()
+        moment = float(text) if text.isdecimal() else datetime.fromisoformat(text).replace(tzinfo=ZONE).timestamp()
+        if not moment < LARGEST:
+            raise ValueError
     except ValueError:
-        raise TraceError(f"{where}: {column} = {text!r}: must be like 2026-11-30T12:00:00") from None
+        raise TraceError(f"{where}: {column} = {text[:80]!r}: must be like 2026-11-30T12:00:00") from None
+    return moment

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from slurmcast.policy.base import J_PER_KWH, Floats
-from slurmcast.simulate.replay.trace import Pools, Trace, TraceError, said, submitted
+from slurmcast.simulate.replay.trace import LARGEST, Pools, Trace, TraceError, said, submitted
 
 FIELDS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory",
@@ -45,7 +45,7 @@ def read(path: Path) -> Log:
     opened = gzip.open if path.suffix == ".gz" else open
     rows: list[list[float]] = []
     try:
-        with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+        with opened(path, "rt", encoding="utf-8-sig", errors="replace") as file:
             for number, line in enumerate(file, 1):
                 words = line.split()
                 if words and not words[0].startswith(";"):
@@ -67,7 +67,7 @@ def _numbers(words: list[str], where: str) -> list[float]:
             number = float(word)
         except ValueError:
             number = np.nan
-        if not np.isfinite(number):
+        if not abs(number) < LARGEST:  # nor NaN
             raise TraceError(f"{where}: field {place} ({name}) = {word!r}: must be a number, -1 where unknown")
         found.append(number)
     return found
@@ -90,6 +90,8 @@ def trace(log: Log, pools: Pools, per_gpu: int = 1, recorded_on: str = "") -> Tr
     ran = ~piece & (run_s > 0) & (processors > 0) & ~np.isnan(submit_s)
     too_large = ran & ~may.any(axis=1)
     chosen = ran & ~too_large
+    if not ran.any():
+        raise TraceError("no job of the log ever ran, with its time, processors and submission known")
     if not chosen.any():
         raise TraceError("no job of the log can run: give more GPUs by --gpus, or more processors a GPU by --per-gpu")
     time_s = run_s[:, None] * pools.longer(ran_on)

@@ -4,6 +4,7 @@ was recorded, and what has to be said of the result."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,12 +14,18 @@ from slurmcast.policy.base import Floats, Mask
 from slurmcast.probe import gpus
 from slurmcast.simulate.workload import Cluster, Schedule, Workload
 
+_COUNT = re.compile(r"[0-9]{1,9}")
+
 IDLE_SHARE = 0.13
 """Power of a GPU that does nothing, as a share of its power limit, where nobody gave it. Ours: cards that we know of
 read 25 to 55 W. It counts in energies with idle GPUs alone."""
 
 EVERYTHING = 1 << 40
 """GPUs of a pool for which no job is too large."""
+MOST_GPUS = 10**6
+"""Of one type; larger clusters are typing errors."""
+LARGEST = 1e12
+"""Times in s and amounts in a record are smaller, some 30,000 years; larger ones are damage."""
 
 
 class TraceError(Exception):
@@ -85,8 +92,9 @@ def pools(text: str) -> Pools:
     counts: dict[str, int] = {}
     for part in text.split(","):
         name, _, number = part.strip().partition("=")
-        if not name or not number.isdecimal() or int(number) < 1 or name in counts:
-            raise TraceError(f"--gpus {text}: {part.strip()!r} must be TYPE=N, each type once, the most powerful first")
+        if not name or not _COUNT.fullmatch(number) or not 1 <= int(number) <= MOST_GPUS or name in counts:
+            must = f"TYPE=N, N up to {MOST_GPUS}, each type once, the most powerful first"
+            raise TraceError(f"--gpus {text[:80]}: {part.strip()[:80]!r} must be {must}")
         counts[name] = int(number)
     return Pools(counts, {name: name for name in counts})
 
@@ -119,7 +127,10 @@ def sized(found: Pools, workload: Workload, target: float) -> Pools:
     if not math.isfinite(factor):
         raise TraceError("--load needs jobs that were submitted at different times")
     widest = np.where(workload.may, workload.gpus, 1.0).max(axis=0)
-    chosen = np.maximum(np.round(counts * factor), widest).astype(int)
+    chosen = np.maximum(np.round(counts * factor), widest)
+    if chosen.max() > MOST_GPUS:
+        raise TraceError(f"--load {target:g} takes {chosen.max():.3g} GPUs of a type: give a larger load")
+    chosen = chosen.astype(int)
     return replace(found, counts=dict(zip(found.counts, chosen.tolist(), strict=True)))
 
 
