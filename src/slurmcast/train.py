@@ -82,12 +82,14 @@ def train_from_store(config: Config, kind: str | None = None, force: bool = Fals
 
 @said
 def rollback(config: Config, version: str = "") -> dict[str, Any]:
-    """Put ``version``, by default the one before the present one, to use again."""
+    """Put ``version``, by default the one before the present one, to use again; not one that can't be used."""
     registry = Registry(config.paths.models)
     former, before = registry.current(), registry.before()
     if not version and not before:
         raise TrainError(f"{config.paths.models}: no version was in use before {former or 'now'}; see train --list")
     chosen = version or before[-1]
+    if chosen in registry.versions():
+        registry.load(name_of(config.encoder), chosen)
     registry.promote(chosen, f"rolled back from {former}")
     return {"model": chosen, "former": former}
 
@@ -121,6 +123,8 @@ def probe_config(config: Config, kind: str | None) -> ProbeConfig:
 def known_cases(config: Config) -> tuple[list[Case], str]:
     """The store's finished jobs whose vector the cache has, and the encoder's name."""
     encoder = name_of(config.encoder)
+    if not config.paths.store.exists():
+        raise TrainError(f"{config.paths.store}: no such file; run this where slurmcastd runs, once jobs have finished")
     cache = VectorCache(config.paths.state_dir / "embeddings.db")
     store = Store(config.paths.store, config.cluster)
     try:

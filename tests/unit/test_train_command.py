@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -169,7 +171,8 @@ def test_by_hand_forth_and_back(config: Config) -> None:
         (("train", "--rollback"), 1, "no version was in use before"),
         (("train", "--list", "--rollback"), 2, "three different things"),
         (("train", "--force", "--list"), 2, "three different things"),
-        (("evaluate",), 1, "are too few"),
+        (("train",), 1, "store.db: no such file; run this where slurmcastd runs"),
+        (("evaluate",), 1, "store.db: no such file; run this where slurmcastd runs"),
         (("evaluate", "--share", "1"), 2, "not in the range"),
     ],
 )
@@ -177,6 +180,34 @@ def test_what_cannot_be_done_is_said(config: Config, words: tuple[str, ...], cod
     done = run(config, *words)
     assert (done.exit_code, "Traceback" in done.output) == (code, False)
     assert problem in done.output
+    assert not config.paths.store.exists(), "nothing is made where there was nothing"
+
+
+@pytest.mark.parametrize("command", [["train"], ["evaluate"], ["tune", "--days", "100000"]])
+@pytest.mark.parametrize("row", ["{", "{}", "[]"])
+def test_a_damaged_row_is_said(config: Config, command: list[str], row: str) -> None:
+    fill(config, jobs(3))
+    with closing(sqlite3.connect(config.paths.store)) as database, database:
+        database.execute("UPDATE outcome SET outcome = ?", (row,))
+    done = run(config, *command)
+    assert done.exit_code == 1 and "store.db can't be read: " in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "settings", [b'{"format": 3}', b"", b"[]", b"\xff", 100_000 * b"["], ids=["older", "empty", "list", "bytes", "deep"]
+)
+def test_a_model_that_can_not_be_used_is_not_gone_back_to(config: Config, settings: bytes) -> None:
+    fill(config, jobs(60))
+    first = train_from_store(config, force=True)["model"]
+    fill(config, jobs(1, seed=5), first=60)
+    second = train_from_store(config, force=True)["model"]
+    (config.paths.models / first / "model.json").write_bytes(settings)
+    for words in (["--rollback"], ["--rollback", first]):
+        done = run(config, "train", *words)
+        assert done.exit_code == 1 and "train again" in done.stderr
+    assert current(config) == second
+    assert "train again" in " ".join(run(config, "train", "--list", "--json").stdout.split())
 
 
 def test_a_damaged_model_is_listed_as_such(config: Config) -> None:
@@ -191,8 +222,8 @@ def test_a_damaged_model_is_listed_as_such(config: Config) -> None:
 def test_a_log_cut_by_a_crash_is_read_as_far_as_it_goes(config: Config) -> None:
     fill(config, jobs(60))
     first = train_from_store(config, force=True)["model"]
-    with (config.paths.models / "promotions.jsonl").open("a") as log:
-        log.write('{"at": 17000')
+    with (config.paths.models / "promotions.jsonl").open("a", errors="surrogateescape") as log:
+        log.write('\udcff\n{"at": 17000')
     assert Registry(config.paths.models).before() == []
     fill(config, jobs(1, seed=5), first=60)
     train_from_store(config, force=True)

@@ -193,7 +193,7 @@ def read(folder: Path) -> Model:
         data = (folder / TENSORS_FILE).read_bytes()
     except OSError as error:
         raise ModelError(f"{error.filename}: {error.strerror}: {remedy}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: {error}: {remedy}") from None
     if not isinstance(table, dict):
         raise ModelError(f"{path}: holds no object: {remedy}")

@@ -58,7 +58,7 @@ class Registry:
         Going back to one takes those after it off, so that going back twice goes back two versions.
         """
         try:
-            lines = (self.folder / LOG).read_text().splitlines()
+            lines = (self.folder / LOG).read_text("utf-8", "replace").splitlines()
         except FileNotFoundError:
             lines = []
         used: list[str] = []

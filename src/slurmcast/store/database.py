@@ -21,6 +21,7 @@ class Database:
     """One connection, used by one thread at a time. Raises :class:`StoreError`, also on a full disk."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         try:
             self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
@@ -31,7 +32,9 @@ class Database:
             self._migrate(path)
         except sqlite3.OperationalError as error:  # locked, read-only, full: nothing is wrong with the file itself
             self._db.close()
-            raise StoreError(f"{path}: {error}; is the disk full, or the file not this user's?") from None
+            raise StoreError(
+                f"{path}: {error}; is the disk full, the file not this user's, or held by somebody?"
+            ) from None
         except sqlite3.Error as error:
             self._db.close()
             raise StoreError(f"{path}: {error}; move the file away to start with an empty store") from None
@@ -46,6 +49,14 @@ class Database:
 
     def close(self) -> None:
         self._db.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let what can't be read come as :class:`StoreError`: damaged pages, and rows that hold something else."""
+        try:
+            yield
+        except (sqlite3.Error, ValueError) as error:
+            raise StoreError(f"{self._path} can't be read: {error}; is the disk sound?") from None
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from slurmcast.codec import from_json
 from slurmcast.model import Decision, Estimate, May, Outcome, Reading
@@ -48,19 +49,21 @@ class Runs(Database):
     def submitted(self, since: float, until: float) -> list[Run]:
         """The runs of jobs that were submitted from ``since`` up to ``until`` (Unix seconds), by submission."""
         values = {"cluster": self._cluster, "since": since, "until": until}
-        estimates: dict[int, dict[str, Estimate]] = {}
-        for submission, text in self._db.execute(_ESTIMATES, values):
-            estimate = from_json(Estimate, json.loads(text))
-            estimates.setdefault(submission, {})[estimate.partition] = estimate
-        found = []
-        for text, user, submission, decision, facts, named in self._db.execute(_RUNS, values):
-            outcome = from_json(Outcome, json.loads(text))
-            reading = from_json(Reading, json.loads(facts)) if facts else None
-            limit_s = None if reading is None else reading.time_limit_s
-            allowed = _allowed(decision, named)
-            if outcome.gpus > 0:
-                found.append(Run(outcome, user or "", limit_s, allowed, estimates.get(submission, {})))
-        return found
+        with self.reading():
+            estimates: dict[int, dict[str, Estimate]] = {}
+            for submission, text in self._db.execute(_ESTIMATES, values):
+                estimate = from_json(Estimate, json.loads(text))
+                estimates.setdefault(submission, {})[estimate.partition] = estimate
+            rows = [_run(row, estimates) for row in self._db.execute(_RUNS, values)]
+        return [run for run in rows if run.outcome.gpus > 0]
+
+
+def _run(row: tuple[Any, ...], estimates: Mapping[int, Mapping[str, Estimate]]) -> Run:
+    text, user, submission, decision, facts, named = row
+    reading = from_json(Reading, json.loads(facts)) if facts else None
+    limit_s = None if reading is None else reading.time_limit_s
+    outcome = from_json(Outcome, json.loads(text))
+    return Run(outcome, user or "", limit_s, _allowed(decision, named), estimates.get(submission, {}))
 
 
 def _allowed(decision: str | None, named: str | None) -> frozenset[str] | None:

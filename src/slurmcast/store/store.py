@@ -290,12 +290,13 @@ class Store(Database):
 
     def _labels(self, query: str, values: Sequence[object]) -> list[Label]:
         found = []
-        for uid, name, sha256, key, text_key, facts, text in self._db.execute(query, values):
-            reading, outcome = from_json(Reading, json.loads(facts)), from_json(Outcome, json.loads(text))
-            if reading.gpus is not None and reading.gpus.shared:
-                outcome = replace(outcome, energy_kwh=None)
-            if outcome.gpus > 0:
-                found.append(Label(key, text_key, reading, outcome, Origin(uid, key, sha256, name)))
+        with self.reading():
+            for uid, name, sha256, key, text_key, facts, text in self._db.execute(query, values):
+                reading, outcome = from_json(Reading, json.loads(facts)), from_json(Outcome, json.loads(text))
+                if reading.gpus is not None and reading.gpus.shared:
+                    outcome = replace(outcome, energy_kwh=None)
+                if outcome.gpus > 0:
+                    found.append(Label(key, text_key, reading, outcome, Origin(uid, key, sha256, name)))
         return found
 
     def scripts(self) -> dict[str, str]:
