@@ -26,6 +26,13 @@ class JobId(click.IntRange):
         return super().convert(number, param, ctx)
 
 
+def _named(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """``value``, a name if anything: an empty one is a variable that wasn't set, and doesn't stand for everybody."""
+    if value is not None and not (value.strip() and value.isprintable()):
+        raise click.BadParameter(f"{value!r} is no name.")
+    return value
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 @click.option(
@@ -109,8 +116,8 @@ def queue(cfg: config.Config, as_json: bool) -> None:
 
 @main.command(short_help="Show or set the weight of energy.")
 @click.argument("value", type=Finite(min=0), required=False)
-@click.option("--partition", default="", metavar="P", help="For jobs on partition P; shown: what holds there.")
-@click.option("--qos", default="", metavar="Q", help="For jobs of QOS Q; shown: what holds for them.")
+@click.option("--partition", callback=_named, metavar="P", help="For jobs on partition P; shown: what holds there.")
+@click.option("--qos", callback=_named, metavar="Q", help="For jobs of QOS Q; shown: what holds for them.")
 @click.option("--reset", is_flag=True, help="Back to what the configuration says.")
 @click.option("--history", is_flag=True, help="Who set what when.")
 @as_json
@@ -119,8 +126,8 @@ def queue(cfg: config.Config, as_json: bool) -> None:
 def kappa(
     cfg: config.Config,
     value: float | None,
-    partition: str,
-    qos: str,
+    partition: str | None,
+    qos: str | None,
     reset: bool,
     history: bool,
     as_json: bool,
@@ -131,15 +138,15 @@ def kappa(
     """
     if sum((value is not None, reset, history)) > 1:
         raise click.UsageError("VALUE, --reset and --history are three different things")
-    client = Client(cfg)
+    if history and (partition or qos):
+        raise click.UsageError("--history shows all that was set: leave --partition and --qos away")
+    client, scope = Client(cfg), {"partition": partition or "", "qos": qos or ""}
     if history:
         emit(client.request("GET", "/v1/kappa/history"), as_json, show.kappa_history)
     elif reset or value is not None:
-        body = {"kappa": value, "partition": partition, "qos": qos}
-        emit(client.request("PUT", "/v1/kappa", body), as_json, show.kappa)
+        emit(client.request("PUT", "/v1/kappa", {"kappa": value, **scope}), as_json, show.kappa)
     else:
-        scope = urlencode({"partition": partition, "qos": qos})
-        emit(client.request("GET", f"/v1/kappa?{scope}"), as_json, show.kappa)
+        emit(client.request("GET", f"/v1/kappa?{urlencode(scope)}"), as_json, show.kappa)
 
 
 @main.command(short_help="Check the installation; say what to do.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +14,8 @@ CARBON, PRICE = "g_per_kwh", "price_per_kwh"
 """The columns that may hold the values: grams of CO2 equivalent, or money of any currency; prices may be negative."""
 LONGEST_HOLD = 2.0
 """For how many usual steps of a series a value holds where the next one is late; beyond that is a gap."""
+LARGEST = 1e12
+"""Times and values are smaller; Unix milliseconds aren't."""
 ONLY_HOLD_S = 3600.0
 """The same for a series of one value."""
 
@@ -107,6 +108,6 @@ def _amount(text: str | None, column: str) -> float:
 
 def _number(text: str | None) -> float:
     value = float(text or "")
-    if not math.isfinite(value):
+    if not abs(value) < LARGEST:  # nor NaN
         raise ValueError
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import stat
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,21 @@ log = logging.getLogger("slurmcast.series")
 
 MAX_FILE = 32 << 20
 """Bytes; a year by the minute has about 15 million."""
+
+
+def read_file(path: Path, columns: Sequence[str]) -> Series:
+    """The table in a file. Raises :class:`slurmcast.series.SeriesError` with what is wrong, but not where."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise SeriesError("is no file")
+        if status.st_size > MAX_FILE:
+            raise SeriesError(f"has more than {MAX_FILE} bytes")
+        return read_series(path.read_text("utf-8-sig"), columns)
+    except OSError as error:
+        raise SeriesError(error.strerror) from None
+    except UnicodeDecodeError as error:
+        raise SeriesError(str(error)) from None
 
 
 class SeriesFile:
@@ -34,11 +50,9 @@ class SeriesFile:
                 seen = status.st_ino, status.st_mtime_ns, status.st_size
                 if seen != self._seen:
                     self._seen = seen
-                    if status.st_size > MAX_FILE:
-                        raise SeriesError(f"has more than {MAX_FILE} bytes")
-                    self._series = read_series(self._path.read_text("utf-8-sig"), self._columns)
+                    self._series = read_file(self._path, self._columns)
                     self._trouble = ""
-            except (OSError, SeriesError, UnicodeDecodeError) as error:
+            except (OSError, SeriesError) as error:
                 self._complain(error)
             return self._series
 

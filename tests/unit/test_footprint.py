@@ -111,6 +111,8 @@ def test_a_single_value_holds_for_an_hour() -> None:
         ("time,g_per_kwh\n0,1\n3600\n", "line 3: g_per_kwh None: must be a number"),
         ("time,g_per_kwh\n0,-1\n", "line 2: g_per_kwh '-1'"),
         ("time,g_per_kwh\n0,inf\n", "line 2: g_per_kwh 'inf'"),
+        ("time,g_per_kwh\n0,1e300\n", "line 2: g_per_kwh '1e300'"),
+        ("time,g_per_kwh\n1772323200000,1\n", "line 2: time '1772323200000': must be like .*or Unix seconds"),
         ("time,g_per_kwh\n0,\n", "line 2: g_per_kwh ''"),
         ("time,g_per_kwh\n0,1\n0,2\n", "line 3: times must ascend"),
         ('time,g_per_kwh\n"0"x,1\n', "after line 1: "),

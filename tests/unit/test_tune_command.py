@@ -133,6 +133,30 @@ def test_what_can_not_be_tuned(daemon: Daemon, words: list[str], message: str) -
     assert message in " ".join(result.output.split())
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--history", "--samples", "3"],
+        ["--samples", "3"],
+        ["--synthetic", "--days", "3"],
+        ["--synthetic", "--gpus", "a100=4"],
+    ],
+)
+def test_options_that_go_with_other_work_are_refused(tmp_path: Path, words: list[str]) -> None:
+    path = tmp_path / "slurmcast.toml"
+    path.write_text("")
+    result = CliRunner().invoke(main, ["--config", str(path), "tune", *words])
+    assert result.exit_code == 2 and f"{words[-2]} goes with " in result.output
+
+
+@pytest.mark.parametrize(("path", "message"), [("/nowhere.csv", "No such file"), ("/dev/zero", "is no file")])
+def test_a_price_file_that_can_not_be_read(tmp_path: Path, path: str, message: str) -> None:
+    config = tmp_path / "slurmcast.toml"
+    config.write_text(f'[agent]\nprice_file = "{path}"\n')
+    result = CliRunner().invoke(main, ["--config", str(config), "tune", "--synthetic", "--samples", "1"])
+    assert result.exit_code == 1 and f"agent.price_file {path}: {message}" in result.output
+
+
 def test_without_a_daemon_the_configuration_holds(tmp_path: Path) -> None:
     path = tmp_path / "slurmcast.toml"
     path.write_text(f'[paths]\nrun_dir = "{tmp_path}"\nstate_dir = "{tmp_path}"\n[agent]\nkappa = 0.0002\n')

@@ -15,6 +15,8 @@ from slurmcast.store.store import KappaSetting, Store
 
 GENERAL = ("", "")
 """The scope (partition, QOS) of the kappa that holds where no other does."""
+LONGEST_NAME = 256
+"""Characters of a QOS, which nobody asks Slurm about."""
 HISTORY = 100
 """How many settings ``slurmcast kappa --history`` shows."""
 
@@ -60,6 +62,8 @@ class KappaApi:
             raise Refused(400, f"kappa = {value}: must be a number from 0 up")
         if partition and qos:
             raise Refused(400, "kappa is set for a partition or for a QOS, not for both together")
+        if not qos.isprintable() or len(qos) > LONGEST_NAME:
+            raise Refused(400, f"qos: must be a name of at most {LONGEST_NAME} characters")
         self._check(partition)
         setting = KappaSetting(partition, qos, value, time.time(), ask.caller.name)
         await self._desk.do(lambda store: store.set_kappa(setting))

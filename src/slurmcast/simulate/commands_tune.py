@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from slurmcast.client import Client, ClientError
 from slurmcast.config import Config
@@ -61,6 +62,7 @@ def tune(
     from slurmcast.simulate.tuning_work import made_up, of_store
     from slurmcast.store.database import StoreError
 
+    _check_options(history)
     client = Client(cfg)
     try:
         if plot:
@@ -84,6 +86,18 @@ def tune(
     emit(answer, as_json, tuning_show.tuned)
     if applies and not answer["sure"]:
         raise Failure(f"not set: {answer['reason']}")
+
+
+def _check_options(history: bool) -> None:
+    """Raise click.UsageError for an option that says nothing of the work that is asked for."""
+    context = click.get_current_context()
+    for name, option, of_history in (
+        ("days", "--days", True),
+        ("gpus_text", "--gpus", True),
+        ("samples", "--samples", False),
+    ):
+        if of_history != history and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{option} goes with {'--history' if of_history else '--synthetic'} alone")
 
 
 def _policy(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +24,8 @@ def check(path: Path) -> None:
         raise PlotError(f"{path}: the name of a plot must end with one of {', '.join(SUFFIXES)}")
     if not path.absolute().parent.is_dir():
         raise PlotError(f"{path.absolute().parent}: there is no such folder")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise PlotError(f"{path}: may not be written by this user; name another file")
     try:
         import matplotlib  # noqa: F401
     except ImportError:

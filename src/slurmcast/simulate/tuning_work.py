@@ -10,7 +10,8 @@ import numpy as np
 
 from slurmcast.config import Config
 from slurmcast.policy.inputs import Inputs
-from slurmcast.series import CARBON, PRICE, Series, SeriesError, read_series
+from slurmcast.series import CARBON, PRICE, Series, SeriesError
+from slurmcast.series_file import read_file
 from slurmcast.simulate.calibrations import DEFAULT, calibration
 from slurmcast.simulate.noise import with_noise
 from slurmcast.simulate.paper import Setup, sample
@@ -82,6 +83,6 @@ def _series(path: Path | None) -> Series | None:
     if path is None:
         return None
     try:
-        return read_series(path.read_text("utf-8-sig"), (CARBON, PRICE))
-    except (OSError, SeriesError, UnicodeDecodeError) as error:
+        return read_file(path, (CARBON, PRICE))
+    except SeriesError as error:
         raise TuningError(f"agent.price_file {path}: {error}") from None
