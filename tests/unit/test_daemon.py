@@ -80,7 +80,7 @@ def test_only_the_agent_may_speak_for_it(daemon: Daemon) -> None:
             daemon.ask_as(ALICE, method, f"/v1/agent/{path}", {})
     with pytest.raises(ClientError, match="only operators"):
         daemon.ask_as(ALICE, "PUT", "/v1/kappa", {"kappa": 1})
-    assert daemon.ask_as(ALICE, "GET", "/v1/kappa")["kappa"] == pytest.approx(1e-4)
+    assert daemon.ask_as(ALICE, "GET", "/v1/kappa")["kappa"] == pytest.approx(1e-5)
     assert daemon.ask_as(1, "POST", "/v1/agent/jobs", {"jobs": []})["jobs"] == []
 
 

@@ -1,16 +1,19 @@
 """The covariance of the Gaussian process behind ``size+ratio``, and the gradient of its likelihood.
 
-Two jobs are alike as far as their scripts are (``S``), their numbers go the same way (``L``, which makes logarithms
-linear in logarithms: time ~ epochs^w) and their numbers are near (``C``, for what isn't linear):
+Two jobs are alike as far as their scripts are (``S``), or are of one program (``P``), their numbers go the same way
+(``L``, which makes logarithms linear in logarithms: time ~ epochs^w) and their numbers are near (``C``, for what isn't
+linear):
 
     S = exp(-|x - x'|^2 / 2 reach^2)    L = sum_j w_j^2 z_j z'_j    C = exp(-sum_j w_j^2 (z_j - z'_j)^2 / 2 bend^2)
+    P = exp(-|x - x'|^2 / 2 ONE_PROGRAM^2)
 
     size   = LEVEL^2 + script^2 S + L + slopes^2 S L + curves^2 S C
-    ratio  = type^2 + type_script^2 S + type_slopes^2 L + type_curves^2 S C
+    ratio  = type^2 + type_script^2 P + type_slopes^2 L + type_curves^2 P C
     K      = size + [same GPU type] ratio
 
-Terms with ``S`` belong to a script and its like, those without to all jobs: a script that has run once takes its
-exponents from the others, and its ratio between types from the types' average. See Rasmussen and Williams, Gaussian
+Terms with ``S`` belong to a script and its like, with ``P`` to a program, those without to all jobs: a script that has
+run once takes its exponents from the others. Its ratio between types it takes from the types' average, not from other
+programs: the ``reach`` that suits sizes may be too long to tell programs apart. See Rasmussen and Williams, Gaussian
 Processes for Machine Learning (2006), sections 2.2, 4.2 and 5.4.
 """
 
@@ -22,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurmcast.probe.features import Array, squared_distances
+from slurmcast.probe.territory import ONE_PROGRAM
 
 LEVEL = 2.0
 """Prior standard deviation of the overall level around the examples' mean."""
@@ -85,6 +89,7 @@ class Terms:
         self.squared = squared_distances(a.vectors, b.vectors) if squared is None else squared
         self.bent = squared_distances(a.rows * weights, b.rows * weights) / self.p["bend"] ** 2
         self.script = np.exp(-self.squared / (2 * self.p["reach"] ** 2))
+        self.program = np.exp(-self.squared / (2 * ONE_PROGRAM**2))
         self.linear = (a.rows * weights) @ (b.rows * weights).T
         self.curved = np.exp(-self.bent / 2)
         self.same = (a.types[:, None] == b.types[None, :]).astype(np.float64)
@@ -95,7 +100,7 @@ class Terms:
         of_script = p["script"] ** 2 + p["slopes"] ** 2 * self.linear + p["curves"] ** 2 * self.curved
         size = LEVEL**2 + self.linear + self.script * of_script
         of_type = p["type_script"] ** 2 + p["type_curves"] ** 2 * self.curved
-        ratio = p["type"] ** 2 + p["type_slopes"] ** 2 * self.linear + self.script * of_type
+        ratio = p["type"] ** 2 + p["type_slopes"] ** 2 * self.linear + self.program * of_type
         return np.asarray(size + self.same * ratio)
 
 
@@ -126,21 +131,20 @@ def loss_and_gradient(theta: Array, inputs: Inputs, squared: Array, targets: Arr
 
     m = (inverse - np.outer(alpha, alpha)) / 2
     ms, mt = m * terms.script, m * terms.same
-    mst = ms * terms.same
+    mpt = mt * terms.program
     on_linear = m + p["slopes"] ** 2 * ms + p["type_slopes"] ** 2 * mt
-    on_curved = (p["curves"] ** 2 * ms + p["type_curves"] ** 2 * mst) * terms.curved
+    on_curved = (p["curves"] ** 2 * ms + p["type_curves"] ** 2 * mpt) * terms.curved
     of_script = p["script"] ** 2 + p["slopes"] ** 2 * terms.linear + p["curves"] ** 2 * terms.curved
-    of_type = p["type_script"] ** 2 + p["type_curves"] ** 2 * terms.curved
     scalars = {
         "script": 2 * p["script"] ** 2 * ms.sum(),
-        "reach": ((ms * of_script + mst * of_type) * terms.squared).sum() / p["reach"] ** 2,
+        "reach": (ms * of_script * terms.squared).sum() / p["reach"] ** 2,
         "slopes": 2 * p["slopes"] ** 2 * (ms * terms.linear).sum(),
         "curves": 2 * p["curves"] ** 2 * (ms * terms.curved).sum(),
         "bend": (on_curved * terms.bent).sum(),
         "type": 2 * p["type"] ** 2 * mt.sum(),
-        "type_script": 2 * p["type_script"] ** 2 * mst.sum(),
+        "type_script": 2 * p["type_script"] ** 2 * mpt.sum(),
         "type_slopes": 2 * p["type_slopes"] ** 2 * (mt * terms.linear).sum(),
-        "type_curves": 2 * p["type_curves"] ** 2 * (mst * terms.curved).sum(),
+        "type_curves": 2 * p["type_curves"] ** 2 * (mpt * terms.curved).sum(),
         "noise": 2 * (np.diag(m) * noise).sum(),
     }
     z, squares = inputs.rows, exponents(theta, inputs.rows.shape[1]) ** 2
