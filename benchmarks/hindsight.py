@@ -15,12 +15,13 @@ from functools import partial
 from math import inf
 
 import numpy as np
+from options import whole
 
 from slurmcast.policy.base import Ints
 from slurmcast.policy.registry import named
 from slurmcast.simulate import engine
 from slurmcast.simulate.bound import Objective, lower_bound
-from slurmcast.simulate.calibrations import DEFAULT, calibration
+from slurmcast.simulate.calibrations import DEFAULT, calibration, calibrations
 from slurmcast.simulate.executors import skip
 from slurmcast.simulate.paper import TEST, Setup, sample
 from slurmcast.simulate.parallel import each
@@ -95,9 +96,9 @@ def figures(name: str, tries: int, number: int) -> tuple[float, float, float, fl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calibration", default=DEFAULT)
-    parser.add_argument("--samples", type=int, default=6)
-    parser.add_argument("--tries", type=int, default=10_000)
+    parser.add_argument("--calibration", choices=calibrations(), metavar="NAME", default=DEFAULT)
+    parser.add_argument("--samples", type=whole(1), default=6)
+    parser.add_argument("--tries", type=whole(0), default=10_000)
     asked = parser.parse_args()
     rows = each(partial(figures, asked.calibration, asked.tries), range(asked.samples), "samples")
     for row in rows:

@@ -18,6 +18,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from options import names, numbers, whole
 
 from slurmcast.policy.lookahead import PATIENCE
 from slurmcast.policy.registry import known, named
@@ -133,17 +134,16 @@ def share(above: dict[str, float], ours: dict[str, float], bound: dict[str, floa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calibrations", default=DEFAULT, help="names between commas, or all")
-    parser.add_argument("--noise", default="0.3")
-    parser.add_argument("--executors", default="skip", help=f"between commas, of {', '.join(EXECUTORS)}")
-    parser.add_argument("--validation", type=int, default=12)
-    parser.add_argument("--samples", type=int, default=30)
-    options = parser.parse_args()
-    names = list(calibrations()) if options.calibrations == "all" else options.calibrations.split(",")
-    noises, executors = [float(noise) for noise in options.noise.split(",")], options.executors.split(",")
+    parser.add_argument("--calibrations", type=names([*calibrations(), "all"]), default=[DEFAULT])
+    parser.add_argument("--noise", type=numbers(0, 3), default=[0.3])
+    parser.add_argument("--executors", type=names(EXECUTORS), default=["skip"])
+    parser.add_argument("--validation", type=whole(1), default=12)
+    parser.add_argument("--samples", type=whole(1), default=30)
+    asked = parser.parse_args()
+    centres = list(calibrations()) if "all" in asked.calibrations else asked.calibrations
     results = {}
-    for case in itertools.starmap(Case, itertools.product(names, executors, noises)):
-        found = compare(case, options.validation, options.samples)
+    for case in itertools.starmap(Case, itertools.product(centres, asked.executors, asked.noise)):
+        found = compare(case, asked.validation, asked.samples)
         label = f"{case.calibration} {case.executor} noise {case.noise:g}"
         results[label] = found
         print(f"\n{label}\n{'':24}" + "".join(f"{figure:>14}" for figure in FIGURES))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from options import names
 
 from slurmcast.policy.lookahead import DAY_S
 from slurmcast.policy.registry import POLICIES, Weights, known
@@ -121,10 +122,10 @@ def main(arguments: Sequence[str]) -> dict[str, Any]:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", default=",".join(TRACES))
-    parser.add_argument("--policies", default=",".join(POLICIES))
-    parser.add_argument("--parts", default="replays,errors")
+    parser.add_argument("--policies", type=names(POLICIES), default=list(POLICIES))
+    parser.add_argument("--parts", type=names(("replays", "errors")), default=["replays", "errors"])
     asked = parser.parse_args(arguments)
-    policies, skipped = asked.policies.split(","), {}
+    policies, skipped = asked.policies, {}
     there = [name for name in asked.traces.split(",") if (DATA / "traces" / f"{name}.trace").exists()]
     if missing := [name for name in asked.traces.split(",") if name not in there]:
         skipped["traces"] = f"{', '.join(missing)}: not in {DATA / 'traces'}; SLURMCAST_DATA names the folder of gavel/"

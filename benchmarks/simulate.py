@@ -6,6 +6,7 @@ memory in MiB.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import math
@@ -86,6 +87,7 @@ def planned(moment: Moment, policy: Policy) -> tuple[float, float]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     figures: dict[str, dict[str, float]] = {}
     for load in LOADS:
         for name in POLICIES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -34,6 +35,7 @@ def month() -> Sample:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     sample = month()
     found = {}
     for policy in ("value", "patient"):

@@ -1,0 +1,34 @@
+"""Wrong arguments of benchmarks end in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("policies --calibrations c99", "there is no 'c99'; there are: c01, "),
+        ("policies --executors magic", "there is no 'magic'; there are: skip, "),
+        ("policies --noise nan", "'nan': must be numbers from 0 to 3"),
+        ("policies --noise 0.1,x", "must be numbers from 0 to 3"),
+        ("policies --samples 0", "'0': must be a whole number from 1 up"),
+        ("replay --policies fifo", "there is no 'fifo'; there are: simple, "),
+        ("replay --parts some", "there is no 'some'; there are: replays, errors"),
+        ("hindsight --calibration c99", "invalid choice: 'c99'"),
+        ("hindsight --tries -5", "must be a whole number from 0 up"),
+        ("simulate --fast", "unrecognized arguments: --fast"),
+        ("tune --fast", "unrecognized arguments: --fast"),
+    ],
+)
+def test_wrong_arguments_are_refused(words: str, message: str) -> None:
+    name, *rest = words.split()
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), *rest]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
