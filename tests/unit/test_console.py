@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -60,6 +61,17 @@ def test_names_are_printed_as_they_are(
     monkeypatch.setenv("COLUMNS", "300")
     table(answer)
     assert ODD in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["replay", "paper"])
+def test_a_full_disk_under_a_plot_loses_no_figures(tmp_path: Path, command: str) -> None:
+    log, plot = tmp_path / "log.swf", tmp_path / "plot.svg"
+    log.write_text(SWF_LINE)
+    plot.symlink_to("/dev/full")
+    words = {"replay": ["replay", "swf", str(log), "--gpus", "v100=1"], "paper": ["paper", "--samples", "1"]}[command]
+    result = CliRunner().invoke(main, ["simulate", *words, "--policies", "easy", "--json", "--plot", str(plot)])
+    assert result.exit_code == 1 and json.loads(result.stdout)
+    assert result.stderr.splitlines()[-1] == f"Error: {plot}: No space left on device"
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from slurmcast.cli import main
-from slurmcast.config import Config
+from slurmcast.config import Config, load
 from slurmcast.model import Estimate, GpuRequest, Interval, Job, Outcome, Reading, Source, Submission
 from slurmcast.simulate.tuning import DAY_S
 from slurmcast.store.store import NewSubmission, Store
@@ -155,6 +155,30 @@ def test_a_price_file_that_can_not_be_read(tmp_path: Path, path: str, message: s
     config.write_text(f'[agent]\nprice_file = "{path}"\n')
     result = CliRunner().invoke(main, ["--config", str(config), "tune", "--synthetic", "--samples", "1"])
     assert result.exit_code == 1 and f"agent.price_file {path}: {message}" in result.output
+
+
+def test_what_was_found_is_printed_whatever_else_fails(tmp_path: Path) -> None:
+    path, plot = tmp_path / "slurmcast.toml", tmp_path / "plot.svg"
+    state = f'cluster = "test"\n[paths]\nrun_dir = "{tmp_path}"\nstate_dir = "{tmp_path}"\n'
+    path.write_text(state + '[agent]\npolicy = "patient"\nkappa = 0.0\n')
+    fill(load(path), DAYS)
+    plot.symlink_to("/dev/full")
+    words = [
+        "--days",
+        "100000",
+        "--gpus",
+        "a100=4,a6000=8",
+        "--objective",
+        "energy",
+        "--seed",
+        "1",
+        "--json",
+        "--apply",
+    ]
+    result = CliRunner().invoke(main, ["--config", str(path), "tune", *words, "--plot", str(plot)])
+    assert result.exit_code == 1 and json.loads(result.stdout)["sure"]
+    assert "not set: slurmcastd doesn't run here" in result.stderr
+    assert f"{plot}: No space left on device" in result.stderr and result.stderr.count("\n") == 1
 
 
 def test_without_a_daemon_the_configuration_holds(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def paper(
         if plot:
             plots.check(plot)
         answer = report(setup, calibration)
+        emit(answer, as_json, paper_show.show)  # before what may yet fail: it took minutes
         if plot:
             plots.draw_columns(plot, *first_sample(setup, answer))
     except (ValueError, SimulationError, plots.PlotError) as error:
         raise Failure(str(error)) from None
-    emit(answer, as_json, paper_show.show)

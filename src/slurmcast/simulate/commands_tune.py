@@ -77,15 +77,22 @@ def tune(
             work = made_up(cfg, samples, noise, seed)
         answer = tuning.report(work.samples, setup, work.kind)
         answer |= {"source": "history" if history else "synthetic", "notes": [*notes, *work.notes]}
-        if plot:
-            tuning_show.draw(plot, answer)
     except (ValueError, TraceError, StoreError, SimulationError, tuning.TuningError, plots.PlotError) as error:
         raise Failure(str(error)) from None
-    if applies and answer["sure"]:
-        answer["applied"] = client.request("PUT", "/v1/kappa", {"kappa": answer["recommended"]["kappa"]})
-    emit(answer, as_json, tuning_show.tuned)
-    if applies and not answer["sure"]:
-        raise Failure(f"not set: {answer['reason']}")
+    problems = [f"not set: {answer['reason']}"] if applies and not answer["sure"] else []
+    try:
+        if applies and answer["sure"]:
+            answer["applied"] = client.request("PUT", "/v1/kappa", {"kappa": answer["recommended"]["kappa"]})
+    except ClientError as error:
+        problems.append(f"not set: {error}")
+    emit(answer, as_json, tuning_show.tuned)  # whatever else fails: it took minutes
+    try:
+        if plot:
+            tuning_show.draw(plot, answer)
+    except plots.PlotError as error:
+        problems.append(str(error))
+    if problems:
+        raise Failure("; ".join(problems))
 
 
 def _check_options(history: bool) -> None:

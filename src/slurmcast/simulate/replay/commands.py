@@ -139,9 +139,9 @@ def _compare(made: Callable[[], Trace], setup: Any, plot: Path | None, as_json: 
     runs, jobs = len(setup.runs()), len(trace.workload)
     with click.progressbar(length=jobs * runs, label=f"{jobs} jobs, {runs} runs", file=sys.stderr) as bar:
         results = compare(trace, setup, bar.update)
+    emit(report(trace, setup, results), as_json, show.replayed)  # before what may yet fail
     if plot:
         plots.draw(plot, trace.workload, {run.label: run.schedule for run in results}, f"{jobs} recorded jobs")
-    emit(report(trace, setup, results), as_json, show.replayed)
 
 
 @click.group()
