@@ -35,6 +35,19 @@ class Finite(click.FloatRange):
         return number
 
 
+def reads(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """A callback by which an option has what ``read`` makes of its text; where that raises ValueError, it is wrong
+    usage."""
+
+    def callback(_: click.Context, __: click.Parameter, text: str | None) -> Any:
+        try:
+            return None if text is None else read(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return callback
+
+
 def guarded(command: F) -> F:
     """Let expected errors end a command with one line on stderr instead of a traceback."""
 

@@ -66,6 +66,14 @@ def known(name: str) -> Known:
     return POLICIES[name]
 
 
+def names(text: str) -> tuple[str, ...]:
+    """Policies' names with commas between them, each once. Raises ValueError with the names that there are."""
+    found = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in found:
+        known(name)
+    return found
+
+
 def named(
     name: str,
     kappa: float | Floats = 0.0,

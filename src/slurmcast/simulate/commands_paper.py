@@ -6,12 +6,21 @@ from pathlib import Path
 
 import click
 
-from slurmcast.console import Failure, Finite, as_json, emit, guarded
-from slurmcast.policy.registry import POLICIES
+from slurmcast.console import Failure, Finite, as_json, emit, guarded, reads
+from slurmcast.policy.registry import POLICIES, names
+from slurmcast.simulate import calibrations
 from slurmcast.simulate.calibrations import DEFAULT
+from slurmcast.simulate.executors import known
 
 DEFAULT_POLICIES = "simple,greedy,value,easy"
 MOST_SAMPLES = 100_000
+
+
+def _calibration(name: str) -> str:
+    """``name``, of a data centre, or ``all``. Raises ValueError."""
+    if name != "all":
+        calibrations.calibration(name)
+    return name
 
 
 @click.command(short_help="The paper's simulation: its Table 2 and ours.")
@@ -24,13 +33,27 @@ MOST_SAMPLES = 100_000
 @click.option(
     "--policies",
     default=DEFAULT_POLICIES,
+    callback=reads(names),
     show_default=True,
     help=f"Names with commas between them, of: {', '.join(POLICIES)}.",
 )
-@click.option("--executor", default="skip", show_default=True, help="How offers become starts: skip, slurm or agent.")
+@click.option(
+    "--executor",
+    default="skip",
+    callback=reads(known),
+    show_default=True,
+    help="How offers become starts: skip, slurm or agent.",
+)
 @click.option("--noise", type=Finite(0, 3), default=0.0, help="Error of predictions: 0.3 is 30 %.")
 @click.option("--unknown", type=Finite(0, 1), default=0.0, help="Share of jobs with no prediction.")
-@click.option("--calibration", default=DEFAULT, show_default=True, metavar="NAME", help="The data centre; all: each.")
+@click.option(
+    "--calibration",
+    default=DEFAULT,
+    callback=reads(_calibration),
+    show_default=True,
+    metavar="NAME",
+    help="The data centre; all: each.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the samples.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the first test sample: .png, .svg.")
 @as_json
@@ -38,7 +61,7 @@ MOST_SAMPLES = 100_000
 def paper(
     samples: int,
     validation: int,
-    policies: str,
+    policies: tuple[str, ...],
     executor: str,
     noise: float,
     unknown: float,
@@ -55,8 +78,7 @@ def paper(
     from slurmcast.simulate.engine import SimulationError
     from slurmcast.simulate.paper import Setup, first_sample, report
 
-    names = tuple(dict.fromkeys(name.strip() for name in policies.split(",")))
-    setup = Setup(names, samples, validation, executor, noise, unknown, seed)
+    setup = Setup(policies, samples, validation, executor, noise, unknown, seed)
     try:
         if plot:
             plots.check(plot)

@@ -11,13 +11,38 @@ from click.core import ParameterSource
 
 from slurmcast.client import Client, ClientError
 from slurmcast.config import Config
-from slurmcast.console import Failure, Finite, as_json, emit, guarded
+from slurmcast.console import Failure, Finite, as_json, emit, guarded, reads
+
+
+def _policy(name: str) -> str:
+    """``name``, of a policy that weighs by kappa. Raises ValueError."""
+    from slurmcast.policy.registry import POLICIES, known
+
+    if known(name).knob != "kappa":
+        weighing = ", ".join(name for name, policy in POLICIES.items() if policy.knob == "kappa")
+        raise ValueError(f"policy {name} has no kappa to tune; these have: {weighing}")
+    return name
+
+
+def _objective(text: str) -> tuple[float, float, float]:
+    """alpha, beta, gamma. Raises ValueError."""
+    from slurmcast.simulate.tuning import objective
+
+    return objective(text)
+
+
+def _gpus(text: str) -> Any:
+    """Pools. Raises ValueError."""
+    from slurmcast.simulate.replay.trace import pools
+
+    return pools(text)
 
 
 @click.command(short_help="Which kappa, by what it would have done to this site's jobs.")
 @click.option(
     "--objective",
     default="wait",
+    callback=reads(_objective),
     show_default=True,
     metavar="wait|run|energy|A,B,C",
     help="What is to be small; A,B,C: weights of running, waiting and energy (the paper's alpha, beta, gamma).",
@@ -27,10 +52,12 @@ from slurmcast.console import Failure, Finite, as_json, emit, guarded
     "--days", type=click.IntRange(min=1), default=90, show_default=True, help="How far the history goes back."
 )
 @click.option(
-    "--gpus", "gpus_text", metavar="PARTITION=N,...", help="GPUs; default: the most that were in use at once."
+    "--gpus", callback=reads(_gpus), metavar="PARTITION=N,...", help="GPUs; default: the most that were in use at once."
 )
 @click.option("--samples", type=click.IntRange(1, 100_000), default=40, show_default=True, help="Of made-up work.")
-@click.option("--policy", help="value, patient, ...; default: agent.policy of the configuration.")
+@click.option(
+    "--policy", callback=reads(_policy), help="value, patient, ...; default: agent.policy of the configuration."
+)
 @click.option("--noise", type=Finite(0, 3), help="Error of predictions: 0.3 is 30 %. Default: as they were, else 0.3.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all that is drawn.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the trade-off: .png, .svg or .pdf.")
@@ -40,10 +67,10 @@ from slurmcast.console import Failure, Finite, as_json, emit, guarded
 @guarded
 def tune(
     cfg: Config,
-    objective: str,
+    objective: tuple[float, float, float],
     history: bool,
     days: int,
-    gpus_text: str | None,
+    gpus: Any,
     samples: int,
     policy: str | None,
     noise: float | None,
@@ -68,11 +95,10 @@ def tune(
         if plot:
             plots.check(plot)
         present, notes = _present(client, cfg)
-        name, weights = _policy(policy or cfg.agent.policy), tuning.objective(objective)
         longest_wait_s = cfg.agent.longest_wait_h * 3600
-        setup = tuning.Setup(name, weights, present, seed, cfg.agent.patience, longest_wait_s)
+        setup = tuning.Setup(policy or cfg.agent.policy, objective, present, seed, cfg.agent.patience, longest_wait_s)
         if history:
-            work = of_store(cfg, time.time() - days * 86400, gpus_text, noise, seed)
+            work = of_store(cfg, time.time() - days * 86400, gpus, noise, seed)
         else:
             work = made_up(cfg, samples, noise, seed)
         answer = tuning.report(work.samples, setup, work.kind)
@@ -100,21 +126,11 @@ def _check_options(history: bool) -> None:
     context = click.get_current_context()
     for name, option, of_history in (
         ("days", "--days", True),
-        ("gpus_text", "--gpus", True),
+        ("gpus", "--gpus", True),
         ("samples", "--samples", False),
     ):
         if of_history != history and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{option} goes with {'--history' if of_history else '--synthetic'} alone")
-
-
-def _policy(name: str) -> str:
-    """``name``, of a policy that weighs by kappa. Raises ValueError."""
-    from slurmcast.policy.registry import POLICIES, known
-
-    if known(name).knob != "kappa":
-        weighing = ", ".join(name for name, policy in POLICIES.items() if policy.knob == "kappa")
-        raise ValueError(f"policy {name} has no kappa to tune; these have: {weighing}")
-    return name
 
 
 def _present(client: Client, cfg: Config) -> tuple[float, list[str]]:

@@ -78,3 +78,10 @@ agent = Executor(start_as_slurm, ordered, period_s=30.0)
 
 EXECUTORS = {"skip": skip, "slurm": slurm, "agent": agent}
 """By the names that commands take."""
+
+
+def known(name: str) -> str:
+    """``name``, of an executor. Raises ValueError with the names that there are."""
+    if name not in EXECUTORS:
+        raise ValueError(f"there is no executor {name!r}; there are: {', '.join(EXECUTORS)}")
+    return name

@@ -11,9 +11,8 @@ import numpy as np
 
 from slurmcast.policy.base import Floats
 from slurmcast.policy.registry import known, named
-from slurmcast.simulate import engine
+from slurmcast.simulate import engine, executors
 from slurmcast.simulate.calibrations import DEFAULT, calibration, calibrations
-from slurmcast.simulate.executors import EXECUTORS
 from slurmcast.simulate.metrics import Metrics, measure
 from slurmcast.simulate.noise import with_noise
 from slurmcast.simulate.parallel import each
@@ -69,7 +68,7 @@ class Candidate:
     def schedule(self, workload: Workload, cluster: Cluster, executor: str) -> Schedule:
         """Run, and verify."""
         rule = named(self.policy, **{knob: self.weight for knob in (known(self.policy).knob,) if knob})
-        schedule = engine.run(workload, cluster, rule, EXECUTORS[executor])
+        schedule = engine.run(workload, cluster, rule, executors.EXECUTORS[executor])
         engine.verify(workload, cluster, schedule)
         return schedule
 
@@ -79,8 +78,7 @@ def report(setup: Setup, calibration_name: str) -> dict[str, Any]:
 
     Gains are against each of BASELINES that was asked for. Raises ValueError for a name that isn't there.
     """
-    if setup.executor not in EXECUTORS:
-        raise ValueError(f"there is no executor {setup.executor!r}; there are: {', '.join(EXECUTORS)}")
+    executors.known(setup.executor)
     every = calibration_name == "all"
     chosen = calibrations() if every else {calibration_name: calibration(calibration_name)}
     found = {name: experiment(parameters, setup, name) for name, parameters in chosen.items()}

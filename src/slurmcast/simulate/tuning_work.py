@@ -16,7 +16,7 @@ from slurmcast.simulate.calibrations import DEFAULT, calibration
 from slurmcast.simulate.noise import with_noise
 from slurmcast.simulate.paper import Setup, sample
 from slurmcast.simulate.replay import history
-from slurmcast.simulate.replay.trace import Pools, pools
+from slurmcast.simulate.replay.trace import Pools
 from slurmcast.simulate.tuning import Sample, TuningError, blocks
 
 NOISE = 0.3
@@ -34,7 +34,7 @@ class Work:
     notes: tuple[str, ...]
 
 
-def of_store(config: Config, since: float, gpus_text: str | None, noise: float | None, seed: int) -> Work:
+def of_store(config: Config, since: float, gpus: Pools | None, noise: float | None, seed: int) -> Work:
     """The jobs that were submitted since (Unix seconds). ``noise`` None: predictions as they were made, where any were.
 
     Raises :class:`TuningError`, :class:`slurmcast.simulate.replay.trace.TraceError`,
@@ -43,7 +43,7 @@ def of_store(config: Config, since: float, gpus_text: str | None, noise: float |
     past = history.from_store(config, since)
     if not past:
         raise TuningError("no GPU job of that time has finished: let jobs finish, give more --days, or try --synthetic")
-    found = history.site(past, config, pools(gpus_text).counts if gpus_text else None)
+    found = history.site(past, config, gpus.counts if gpus else None)
     trace = history.trace(past, found, fill_energy=True)
     workload = trace.workload
     if noise is not None or not trace.predicted:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from slurmcast.config import Config
-from slurmcast.console import Failure, Finite, as_json, emit, guarded
+from slurmcast.console import Failure, Finite, as_json, emit, guarded, reads
 from slurmcast.policy.lookahead import DAY_S, LONGEST_WAIT_S
-from slurmcast.policy.registry import POLICIES, Weights
+from slurmcast.policy.registry import POLICIES, Weights, names
+from slurmcast.simulate.executors import known
+from slurmcast.simulate.replay.trace import Pools, Trace, pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from slurmcast.simulate.replay.trace import Trace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,8 +34,9 @@ DAYS = 30
 _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 gpus_option = click.option(
     "--gpus",
-    "gpus_text",
+    "found",
     required=True,
+    callback=reads(pools),
     metavar="TYPE=N,...",
     help="The cluster: GPUs of each type, the most powerful first, such as v100=36,p100=36,k80=36.",
 )
@@ -53,7 +54,7 @@ def compared(command: F) -> F:
     @wraps(command)
     def inner(
         *args: Any,
-        policies: str,
+        policies: tuple[str, ...],
         kappas: tuple[float, ...],
         gamma: float,
         longest_wait_d: float,
@@ -64,16 +65,16 @@ def compared(command: F) -> F:
         from slurmcast.simulate.replay.compare import Setup
 
         facts = {name: kwargs.pop(name) for name in ("executor", "noise", "unknown", "seed")}
-        names = tuple(dict.fromkeys(name.strip() for name in policies.split(",")))
         with _said():
             weights = Weights(gamma=gamma, longest_wait_s=longest_wait_d * DAY_S)
-            setup = Setup(names, kappas or (0.0,), weights, **facts)
+            setup = Setup(policies, kappas or (0.0,), weights, **facts)
             _compare(lambda: command(*args, **kwargs), setup, plot, as_json)
 
     decorators = (
         click.option(
             "--policies",
             default=DEFAULT_POLICIES,
+            callback=reads(names),
             show_default=True,
             help=f"Names with commas between them, of: {', '.join(POLICIES)}.",
         ),
@@ -94,7 +95,11 @@ def compared(command: F) -> F:
             help="Days from when on lookahead passes over no job.",
         ),
         click.option(
-            "--executor", default="skip", show_default=True, help="How offers become starts: skip, slurm or agent."
+            "--executor",
+            default="skip",
+            callback=reads(known),
+            show_default=True,
+            help="How offers become starts: skip, slurm or agent.",
         ),
         click.option(
             "--noise",
@@ -158,14 +163,14 @@ def replay() -> None:
 @click.option("--jobs", type=click.IntRange(min=1), help="The first so many lines only.")
 @compared
 def replay_swf(
-    file: Path, gpus_text: str, target: float | None, per_gpu: int, recorded_on: str, jobs: int | None
+    file: Path, found: Pools, target: float | None, per_gpu: int, recorded_on: str, jobs: int | None
 ) -> Trace:
     """FILE: a log of the Parallel Workloads Archive, plain or .gz. Processors stand for GPUs."""
     from slurmcast.simulate.replay import swf
-    from slurmcast.simulate.replay.trace import on, pools
+    from slurmcast.simulate.replay.trace import on
 
     log = swf.Log(swf.read(file).jobs[:jobs])
-    return on(pools(gpus_text), target, lambda chosen: swf.trace(log, chosen, per_gpu, recorded_on))
+    return on(found, target, lambda chosen: swf.trace(log, chosen, per_gpu, recorded_on))
 
 
 @replay.command("gavel", short_help="A trace of Gavel (OSDI '20).")
@@ -175,13 +180,13 @@ def replay_swf(
 @load_option
 @click.option("--limits-seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of users' time limits.")
 @compared
-def replay_gavel(file: Path, throughputs: Path, gpus_text: str, target: float | None, limits_seed: int) -> Trace:
+def replay_gavel(file: Path, throughputs: Path, found: Pools, target: float | None, limits_seed: int) -> Trace:
     """TRACE: jobs with arrivals like those of Philly, and measured speeds on k80, p100 and v100."""
     from slurmcast.simulate.replay import gavel
-    from slurmcast.simulate.replay.trace import on, pools
+    from slurmcast.simulate.replay.trace import on
 
     lines, table = gavel.read(file), gavel.speeds(throughputs)
-    return on(pools(gpus_text), target, lambda chosen: gavel.trace(lines, table, chosen, limits_seed))
+    return on(found, target, lambda chosen: gavel.trace(lines, table, chosen, limits_seed))
 
 
 @replay.command("history", short_help="What this cluster did.")
@@ -190,7 +195,8 @@ def replay_gavel(file: Path, throughputs: Path, gpus_text: str, target: float | 
 @click.option("--until", type=click.DateTime(), help="Jobs submitted before.")
 @click.option(
     "--gpus",
-    "gpus_text",
+    "found",
+    callback=reads(pools),
     metavar="PARTITION=N,...",
     help="GPUs of each partition, the most powerful first; default: the most that were ever in use at once.",
 )
@@ -202,7 +208,7 @@ def replay_history(
     sacct: Path | None,
     since: datetime | None,
     until: datetime | None,
-    gpus_text: str | None,
+    found: Pools | None,
     fill_energy: bool,
 ) -> Trace:
     """What would another policy, or another kappa, have done to the last month?
@@ -216,7 +222,6 @@ def replay_history(
     """
     from slurmcast.simulate.replay import history
     from slurmcast.simulate.replay import sacct as printed
-    from slurmcast.simulate.replay.trace import pools
 
     if since is None and sacct is None:
         since = datetime.fromtimestamp(time.time() - DAYS * 86400)
@@ -225,7 +230,7 @@ def replay_history(
     last = until.replace(tzinfo=zone).timestamp() if until else math.inf
     past = printed.read(sacct) if sacct else history.from_store(config, first, last)
     chosen = [run for run in past if first <= run.submit_s < last]
-    counts = pools(gpus_text).counts if gpus_text else None
+    counts = found.counts if found else None
     trace = history.trace(chosen, history.site(chosen, config, counts), fill_energy)
     guessed = () if counts else ("GPUs: the most that were in use at once; give --gpus to say how many there are",)
     return replace(trace, notes=(*trace.notes, *guessed))

@@ -9,8 +9,7 @@ from typing import Any
 
 from slurmcast.policy import registry
 from slurmcast.policy.base import Moment, Offers
-from slurmcast.simulate import engine
-from slurmcast.simulate.executors import EXECUTORS
+from slurmcast.simulate import engine, executors
 from slurmcast.simulate.metrics import Metrics, measure
 from slurmcast.simulate.noise import with_noise
 from slurmcast.simulate.replay.trace import Trace, break_even_kappa, load
@@ -42,8 +41,7 @@ class Setup:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.executor not in EXECUTORS:
-            raise ValueError(f"there is no executor {self.executor!r}; there are: {', '.join(EXECUTORS)}")
+        executors.known(self.executor)
         self.runs()
 
     def runs(self) -> list[tuple[str, float | None]]:
@@ -83,7 +81,7 @@ def compare(trace: Trace, setup: Setup, progress: Progress = lambda _: None) -> 
     if trace.schedule is not None:
         found.append(Result(RECORDED, None, measure(workload, cluster, trace.schedule), trace.schedule))
 
-    executor = EXECUTORS[setup.executor]
+    executor = executors.EXECUTORS[setup.executor]
 
     def counted(moment: Moment, offers: Offers) -> list[tuple[int, int]]:
         starts = executor.start(moment, offers)

@@ -28,7 +28,7 @@ LARGEST = 1e12
 """Times in s and amounts in a record are smaller, some 30,000 years; larger ones are damage."""
 
 
-class TraceError(Exception):
+class TraceError(ValueError):
     """The record can't be replayed; the message names file and line, and says what to do."""
 
 
