@@ -17,6 +17,9 @@ T = TypeVar("T")
 
 DEFAULT_PATH = Path("/etc/slurmcast/slurmcast.toml")
 
+MOST_KAPPA = 1e9
+"""In 1/(GPU s kWh): far beyond the break-even of any job, and values stay finite."""
+
 _NAME = re.compile(r"[^\s,]+")
 _HUGE = 1 << 1000
 """Whole numbers from here on are no floats."""
@@ -361,8 +364,8 @@ def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
     weights = [("agent.kappa", config.agent.kappa), *((f"[[qos]] {qos.name}: kappa", qos.kappa) for qos in config.qos)]
     weights += [(f"[[partition]] {p.name}: kappa", p.kappa) for p in config.partition if p.kappa is not None]
     for key, kappa in weights:
-        if not 0 <= kappa < math.inf:
-            raise ConfigError(f"{origin}: {key} = {kappa}: must not be negative, nor infinite")
+        if not 0 <= kappa <= MOST_KAPPA:
+            raise ConfigError(f"{origin}: {key} = {kappa}: must be 0 to {MOST_KAPPA:g}, not negative")
     cap_w = config.agent.power_cap_w
     if cap_w is not None and not 0 < cap_w < math.inf:
         raise ConfigError(f"{origin}: agent.power_cap_w = {cap_w}: must be positive, and finite")

@@ -38,6 +38,7 @@ def test_the_shipped_files_load() -> None:
         ('[agent]\nkappa = "a"', ["agent.kappa", "'a'", "float"]),
         ("[agent]\nkappa = -1", ["agent.kappa", "-1", "negative"]),
         ("[agent]\nkappa = nan", ["agent.kappa", "nan"]),
+        ("[agent]\nkappa = 1e300", ["agent.kappa", "1e+300", "0 to 1e+09"]),
         ("[[partition]]\nname='a'\nkappa = -1", ["[[partition]] a: kappa", "-1", "negative"]),
         ("[[qos]]\nname='a'\nkappa = inf", ["[[qos]] a: kappa", "inf"]),
         ("[[qos]]\nname='a'", ["qos[0].kappa", "missing"]),

@@ -129,6 +129,7 @@ def test_the_table_names_them_all(daemon: Daemon) -> None:
         (["--partition", "olde"], 1, "manages no partition olde"),
         (["1", "--partition", "old", "--qos", "urgent"], 1, "for a partition or for a QOS"),
         (["inf"], 2, "finite"),
+        (["1e300"], 1, "a number from 0 to 1e+09"),
         (["1", "--partition", ""], 2, "'' is no name"),
         (["1", "--qos", " "], 2, "' ' is no name"),
         (["1", "--qos", "a\x1b[31m"], 2, "is no name"),

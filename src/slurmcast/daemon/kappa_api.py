@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from slurmcast.codec import to_json
-from slurmcast.config import Config
+from slurmcast.config import MOST_KAPPA, Config
 from slurmcast.daemon.desk import Desk
 from slurmcast.daemon.news import News
 from slurmcast.daemon.requests import Answer, Ask, Refused
@@ -58,8 +58,8 @@ class KappaApi:
             raise Refused(403, "only operators may set kappa; ask your admin")
         value = None if isinstance(ask.body, dict) and ask.body.get("kappa", 0) is None else ask.field("kappa", float)
         partition, qos = ask.field("partition", str, ""), ask.field("qos", str, "")
-        if value is not None and not 0 <= value < float("inf"):
-            raise Refused(400, f"kappa = {value}: must be a number from 0 up")
+        if value is not None and not 0 <= value <= MOST_KAPPA:
+            raise Refused(400, f"kappa = {value}: must be a number from 0 to {MOST_KAPPA:g}")
         if partition and qos:
             raise Refused(400, "kappa is set for a partition or for a QOS, not for both together")
         if not qos.isprintable() or len(qos) > LONGEST_NAME:
