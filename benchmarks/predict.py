@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from options import names, whole
 from predict.data import LOADERS, DataMissing, Run
 from predict.figures import figures, spread
 from predict.models import RIVALS, TARGETS, Case, truths
@@ -101,22 +102,23 @@ def _rounded(figures_of_runs: Mapping[str, Any]) -> dict[str, Any]:
 def main(arguments: Sequence[str]) -> dict[str, Any]:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=",".join(LOADERS))
-    parser.add_argument("--split", default=",".join((*SPLITS, "shift")))
-    parser.add_argument("--model", default=",".join(RIVALS))
-    parser.add_argument("--seeds", type=int, default=SEEDS)
+    splits = (*SPLITS, "shift")
+    parser.add_argument("--data", type=names(LOADERS), default=list(LOADERS))
+    parser.add_argument("--split", type=names(splits), default=list(splits))
+    parser.add_argument("--model", type=names(RIVALS), default=list(RIVALS))
+    parser.add_argument("--seeds", type=whole(1), default=SEEDS)
     asked = parser.parse_args(arguments)
     found: list[dict[str, Any]] = []
     repeats, skipped = noise()
     for line in repeats:
         print(json.dumps(line), flush=True)
-    for data in asked.data.split(","):
+    for data in asked.data:
         try:
             table = cases(LOADERS[data]())
         except (DataMissing, EncoderError) as error:
             skipped[data] = str(error)
             continue
-        for split, model in itertools.product(asked.split.split(","), asked.model.split(",")):
+        for split, model in itertools.product(asked.split, asked.model):
             if split == "shift":
                 entries = shifted(table, data, asked.seeds) if model == "ours" else []
             else:
