@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from slurmcast.cli import main
 from slurmcast.probe import gpus
 from slurmcast.simulate.replay import gavel, swf
-from slurmcast.simulate.replay.trace import Pools, TraceError, break_even_kappa, load, pools, sized
+from slurmcast.simulate.replay.trace import Pools, TraceError, break_even_kappa, load, on, pools, sized
 
 HEADER = "; Version: 2.2\n; MaxProcs: 64\n\n"
 
@@ -120,6 +120,15 @@ def test_swf_times_may_hold_for_another_type(tmp_path: Path) -> None:
     found = swf.trace(log(tmp_path, swf_line(run=100)), pools("a100=16,v100=8"), recorded_on="v100")
     assert found.workload.time_s[0, 1] == pytest.approx(100)
     assert found.workload.time_s[0, 0] < 100
+    assert not any("no published ratio" in note for note in found.notes)
+
+
+def test_types_without_a_published_speed_are_named(tmp_path: Path) -> None:
+    found = swf.trace(log(tmp_path, swf_line()), pools("a100=8,a10O=8,k80=8"))
+    assert found.workload.time_s[0, 1] == found.workload.time_s[0, 2] > 100
+    assert np.isnan(found.workload.energy_kwh).all(), "else who uses the a10O more seems to use less"
+    assert "no published ratio of a10O to a100: taken to be as slow as the slowest of the others" in found.notes
+    assert len(swf.trace(log(tmp_path, swf_line()), pools("a10O=8")).notes) == 1
 
 
 def test_a_log_of_which_nothing_fits_is_refused(tmp_path: Path) -> None:
@@ -210,6 +219,16 @@ def test_a_cluster_is_sized_for_a_load(tmp_path: Path) -> None:
     assert load(jobs, counts) == pytest.approx(0.5, abs=0.01)
     few = sized(Pools({"v100": 1, "k80": 1}, {"v100": "v100", "k80": "k80"}), jobs.take(np.array([0, 101])), 1e3)
     assert list(few.counts.values()) == [2, 1]  # as many as the widest job needs
+
+
+def test_a_load_that_the_widest_job_forbids_is_told(tmp_path: Path) -> None:
+    jobs = log(tmp_path, *(swf_line(submit=10 * number, run=40, allocated=1) for number in range(101)))
+    wide = log(tmp_path, *(swf_line(submit=10 * number, run=40, allocated=1) for number in range(100)), swf_line(1000))
+    met = on(pools("a100=1"), 2, lambda chosen: swf.trace(jobs, chosen))
+    assert met.cluster.gpus.tolist() == [2] and len(met.notes) == 1
+    missed = on(pools("a100=1"), 2, lambda chosen: swf.trace(wide, chosen))
+    assert missed.cluster.gpus.tolist() == [4]
+    assert missed.notes[-1].startswith("load 1.1 and not 2: a type has as many GPUs as its largest job needs")
 
 
 def test_the_command_compares_policies(tmp_path: Path) -> None:

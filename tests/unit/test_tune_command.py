@@ -140,13 +140,15 @@ def test_what_can_not_be_tuned(daemon: Daemon, words: list[str], code: int, mess
         ["--samples", "3"],
         ["--synthetic", "--days", "3"],
         ["--synthetic", "--gpus", "a100=4"],
+        ["--synthetic", "--apply"],
     ],
 )
 def test_options_that_go_with_other_work_are_refused(tmp_path: Path, words: list[str]) -> None:
     path = tmp_path / "slurmcast.toml"
     path.write_text("")
     result = CliRunner().invoke(main, ["--config", str(path), "tune", *words])
-    assert result.exit_code == 2 and f"{words[-2]} goes with " in result.output
+    refused = [word for word in words if word.startswith("--")][-1]
+    assert result.exit_code == 2 and f"{refused} goes with " in result.output
 
 
 @pytest.mark.parametrize(("path", "message"), [("/nowhere.csv", "No such file"), ("/dev/zero", "is no file")])
@@ -188,3 +190,13 @@ def test_without_a_daemon_the_configuration_holds(tmp_path: Path) -> None:
     answer = json.loads(CliRunner().invoke(main, words).stdout)
     assert answer["present"]["kappa"] == 0.0002 and "slurmcastd doesn't answer" in answer["notes"][0]
     assert answer["source"] == "synthetic" and not answer["sure"]
+
+
+def test_made_up_work_sets_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "slurmcast.toml"
+    path.write_text(f'[paths]\nrun_dir = "{tmp_path}"\nstate_dir = "{tmp_path}"\n')
+    words = ["--config", str(path), "tune", "--synthetic", "--samples", "8"]
+    assert json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)["sure"]
+    printed = CliRunner().invoke(main, words).output
+    assert "It does better also on samples" in printed and "let its own jobs say" in printed
+    assert "sets it" not in printed

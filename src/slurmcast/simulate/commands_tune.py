@@ -61,7 +61,9 @@ def _gpus(text: str) -> Any:
 @click.option("--noise", type=Finite(0, 3), help="Error of predictions: 0.3 is 30 %. Default: as they were, else 0.3.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all that is drawn.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the trade-off: .png, .svg or .pdf.")
-@click.option("--apply", "applies", is_flag=True, help="Set the kappa that is recommended, if that is sure.")
+@click.option(
+    "--apply", "applies", is_flag=True, help="Set the recommended kappa, if it is sure; not with --synthetic."
+)
 @as_json
 @click.pass_obj
 @guarded
@@ -127,6 +129,7 @@ def _check_options(history: bool) -> None:
     for name, option, of_history in (
         ("days", "--days", True),
         ("gpus", "--gpus", True),
+        ("applies", "--apply", True),
         ("samples", "--samples", False),
     ):
         if of_history != history and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:

@@ -102,7 +102,11 @@ def _words(answer: Answer) -> list[str]:
         again = f"{answer['chosen_again']:.0%}"
         lines.append(f"Gain on {kind} that it wasn't chosen by: {middle} ({low} to {high}, 90 %).")
         lines.append(f"Drawing the {kind} anew chose this kappa or its neighbour in {again} of the draws.")
-    doing = f"slurmcast kappa {best['kappa']:g}, or tune --apply, sets it." if answer["sure"] else "Keep what is set."
+    doing = "Keep what is set."
+    if answer["sure"]:
+        doing = f"slurmcast kappa {best['kappa']:g}, or tune --apply, sets it."
+        if answer["source"] != "history":
+            doing = "That holds for this made-up work; for a site let its own jobs say (tune without --synthetic)."
     return [*lines, f"{answer['reason']} {doing}"]
 
 

@@ -190,7 +190,7 @@ def replay_gavel(file: Path, throughputs: Path, found: Pools, target: float | No
 
 
 @replay.command("history", short_help="What this cluster did.")
-@click.option("--sacct", type=_file, help="What sacct printed (see below); default: slurmcast's store.")
+@click.option("--sacct", type=_file, help="What sacct printed (see above); default: slurmcast's store.")
 @click.option("--since", type=click.DateTime(), help=f"Jobs submitted from then on; of the store: {DAYS} days ago.")
 @click.option("--until", type=click.DateTime(), help="Jobs submitted before.")
 @click.option(

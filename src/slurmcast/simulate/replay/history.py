@@ -122,7 +122,6 @@ def trace(past: Sequence[Past], pools: Pools, fill_energy: bool = False) -> Trac
     dearer = np.where(np.isnan(dearer), _next_to_own(modelled, own), dearer)
     measured = np.array([[run.energy_kwh] for run in chosen])
     energy_kwh = np.where(np.isnan(measured) & fill_energy, modelled, measured * dearer)
-    energy_kwh[(np.isnan(energy_kwh) & may).any(axis=1)] = np.nan
     workload = submitted(
         np.array([run.submit_s for run in chosen], np.float64),
         a,

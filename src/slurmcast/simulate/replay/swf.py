@@ -105,6 +105,7 @@ def trace(log: Log, pools: Pools, per_gpu: int = 1, recorded_on: str = "") -> Tr
         f"{int(chosen.sum())} jobs, {per_gpu} processor(s) for a GPU; the recorded times are taken for {ran_on}, times "
         "on other types by published speed ratios; energy by published mean power",
         *said(left_out),
+        *pools.unpublished(ran_on),
         *([f"{count} jobs without a time limit"] if (count := int(np.isnan(limit_s[chosen]).sum())) else []),
     ]
     workload = submitted(

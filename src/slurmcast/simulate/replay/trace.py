@@ -24,6 +24,8 @@ EVERYTHING = 1 << 40
 """GPUs of a pool for which no job is too large."""
 MOST_GPUS = 10**6
 """Of one type; larger clusters are typing errors."""
+NEAR = 0.95
+"""A load that is less than this share of the one that was asked for is told."""
 LARGEST = 1e12
 """Times in s and amounts in a record are smaller, some 30,000 years; larger ones are damage."""
 
@@ -73,6 +75,12 @@ class Pools:
         """How many times as long a job runs on each as on GPU type ``than``, (m,), by the published figures."""
         ratios = gpus.longer(than, self.gpu_types)
         return np.array([math.exp(ratios[name].log) for name in self.counts])
+
+    def unpublished(self, than: str) -> list[str]:
+        """What is to be said of :meth:`longer`: the types whose ratio is a guess."""
+        guessed = [name for name, kind in self.gpu_types.items() if gpus.ratio(than, kind) is None]
+        ending = "taken to be as slow as the slowest of the others"
+        return [f"no published ratio of {', '.join(guessed)} to {than}: {ending}"] if guessed else []
 
 
 def power_w(gpu_type: str) -> float:
@@ -126,12 +134,17 @@ def sized(found: Pools, workload: Workload, target: float) -> Pools:
     factor = load(workload, counts) / target
     if not math.isfinite(factor):
         raise TraceError("--load needs jobs that were submitted at different times")
-    widest = np.where(workload.may, workload.gpus, 1.0).max(axis=0)
-    chosen = np.maximum(np.round(counts * factor), widest)
+    chosen = np.maximum(np.round(counts * factor), _widest(workload))
     if chosen.max() > MOST_GPUS:
         raise TraceError(f"--load {target:g} takes {chosen.max():.3g} GPUs of a type: give a larger load")
     chosen = chosen.astype(int)
     return replace(found, counts=dict(zip(found.counts, chosen.tolist(), strict=True)))
+
+
+def _widest(workload: Workload) -> Floats:
+    """GPUs of each type that its largest job needs, (m,), one at least."""
+    result: Floats = np.where(workload.may, workload.gpus, 1.0).max(axis=0)
+    return result
 
 
 def on(found: Pools, target: float | None, made: Callable[[Pools], Trace]) -> Trace:
@@ -139,7 +152,12 @@ def on(found: Pools, target: float | None, made: Callable[[Pools], Trace]) -> Tr
     if target is None:
         return made(found)
     boundless = replace(found, counts=dict.fromkeys(found.counts, EVERYTHING))
-    return made(sized(found, made(boundless).workload, target))
+    trace = made(sized(found, made(boundless).workload, target))
+    work, counts = trace.workload, trace.cluster.gpus
+    if (reached := load(work, counts)) < NEAR * target and (counts == _widest(work)).any():
+        note = f"load {reached:.2g} and not {target:g}: a type has as many GPUs as its largest job needs, not fewer"
+        return replace(trace, notes=(*trace.notes, note))
+    return trace
 
 
 def submitted(
@@ -151,8 +169,12 @@ def submitted(
     limit_s: Floats,
     user: Sequence[str] = (),
 ) -> Workload:
-    """A workload of one job at least in the order of submission, from time 0 on, whose predictions are the truth."""
+    """A workload of one job at least in the order of submission, from time 0 on, whose predictions are the truth.
+
+    A job whose energy isn't known on one of the types where it may run has none on any, so that every policy's energies
+    are of the same jobs."""
     order = np.argsort(submit_s, kind="stable")
+    energy_kwh = np.where((np.isnan(energy_kwh) & may).any(axis=1, keepdims=True), np.nan, energy_kwh)
     time_s, energy_kwh = time_s[order], energy_kwh[order]
     return Workload(
         submit_s=(submit_s - submit_s.min())[order],
