@@ -127,6 +127,10 @@ def check_capture(config: Config) -> Check:
 def check_meter(config: Config) -> Check:
     if not config.meter.nodes:
         return Check("meter", True, "off (meter.nodes): no energy is taken from nodes")
+    # Records bear the ClusterName, and the daemon refuses those of another cluster.
+    if (name := _slurm_setting("ClusterName")) != config.cluster:
+        remedy = f'set cluster = "{name}" in slurmcast.toml and restart slurmcastd; see docs/meter.md'
+        return Check("meter", False, f"Slurm's ClusterName is {name}, cluster is {config.cluster}", remedy)
     # Without Alloc the prolog waits for a job's first step; the other flags that Slurm takes imply it.
     if _slurm_setting("PrologFlags") in ("", "(null)"):
         return Check(
