@@ -8,6 +8,7 @@ PYTEST_ARGS ?=
 .PHONY: help setup demo test lint lab unit bench clean
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo 'bench-NAME: $(sort $(BENCHES:bench-%=%))'
 
 setup: ## .venv, the lab's root with Slurm 26.05, pyslurm: only what is missing
 	@slurm/lab/setup.sh
