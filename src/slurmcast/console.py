@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import math
+import os
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
@@ -54,7 +56,9 @@ def guarded(command: F) -> F:
     @wraps(command)
     def inner(*args: Any, **kwargs: Any) -> Any:
         try:
-            return command(*args, **kwargs)
+            result = command(*args, **kwargs)
+            sys.stdout.flush()
+            return result
         except (ClientError, ConfigError) as error:
             raise Failure(str(error)) from None
         except PermissionError as error:
@@ -62,10 +66,20 @@ def guarded(command: F) -> F:
         except OSError as error:  # a full disk under what is printed, for example
             if error.errno == errno.EPIPE:
                 raise  # whoever read it has seen enough, which click knows
+            _give_up_output()
             where = f"{error.filename}: " if error.filename else ""
             raise Failure(f"{where}{error.strerror or error}") from None
 
     return inner  # type: ignore[return-value]
+
+
+def _give_up_output() -> None:
+    """Send what is still to be printed to nowhere where it can't be printed, so that Python doesn't fail at it again
+    when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def emit(value: Any, as_json: bool, table: Callable[[Any], None]) -> None:

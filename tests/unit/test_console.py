@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -74,13 +75,15 @@ def test_a_full_disk_under_a_plot_loses_no_figures(tmp_path: Path, command: str)
     assert result.stderr.splitlines()[-1] == f"Error: {plot}: No space left on device"
 
 
+@pytest.mark.parametrize("buffering", ["", "1"])
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_a_full_disk_under_the_output_is_one_line(tmp_path: Path, form: list[str]) -> None:
+def test_a_full_disk_under_the_output_is_one_line(tmp_path: Path, form: list[str], buffering: str) -> None:
     log = tmp_path / "log.swf"
     log.write_text(SWF_LINE)
     words = ["simulate", "replay", "swf", str(log), "--gpus", "v100=1", "--policies", "value", *form]
     with Path("/dev/full").open("wb") as full:
         command = [sys.executable, "-m", "slurmcast.cli", *words]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        environ = {**os.environ, "PYTHONUNBUFFERED": buffering}
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environ)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "Error: No space left on device")
     assert "Traceback" not in done.stderr
