@@ -150,6 +150,14 @@ def test_energies_are_of_the_same_jobs_wherever_they_run() -> None:
     assert found.workload.energy_kwh[0, 0] == pytest.approx(0.1)
 
 
+def test_more_gpus_in_use_than_there_are_is_told() -> None:
+    beside = [Past(0, 0, 60, "fast", "a100", 1), Past(0, 30, 60, "fast", "a100", 1)]
+    for count, told in ((2, False), (1, True)):
+        notes = history.trace(beside, Pools({"fast": count, "idle": 1}, {"fast": "a100", "idle": "a100"})).notes
+        said = "fast: 2 GPUs were in use at once, more than the 1 that it is said to have"
+        assert (said in notes) is told and not any(note.startswith("idle") for note in notes)
+
+
 HEAD = "JobID|User|Partition|Submit|Eligible|Start|Elapsed|Timelimit|State|AllocTRES"
 DAY = "2026-11-01T10:"
 ROWS = (

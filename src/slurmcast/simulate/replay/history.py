@@ -149,9 +149,20 @@ def trace(past: Sequence[Past], pools: Pools, fill_energy: bool = False) -> Trac
                 "they began before they were submitted": len(fitting) - len(chosen),
             }
         ),
+        *_exceeded(chosen, pools),
     ]
     start_s = np.array([run.start_s for run in chosen], np.float64) - chosen[0].submit_s
     return Trace(workload, pools.cluster(), tuple(notes), bool(known.any()), Schedule(start_s, here))
+
+
+def _exceeded(chosen: Sequence[Past], pools: Pools) -> list[str]:
+    """The pools that had more GPUs in use at once than they are said to have: what was recorded is no like for like."""
+    peaks = {name: _peak(runs) for name in pools.counts if (runs := [run for run in chosen if run.partition == name])}
+    return [
+        f"{name}: {peak} GPUs were in use at once, more than the {pools.counts[name]} that it is said to have"
+        for name, peak in peaks.items()
+        if peak > pools.counts[name]
+    ]
 
 
 def _fits(run: Past, pools: Pools) -> bool:
