@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+J_PER_KWH = 3.6e6
+"""Joules in a kWh."""
+
 
 class Source(StrEnum):
     """What an estimate was made from."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from slurmcast.codec import to_json
-from slurmcast.meter.record import J_PER_KWH, Ending, EnergyRecord, Method, join
+from slurmcast.meter.record import Ending, EnergyRecord, Method, join
 from slurmcast.meter.report import Reporter
-from slurmcast.model import Outcome
+from slurmcast.model import J_PER_KWH, Outcome
 from tests.fake_nvml.script import COUNTER, POWER, UNKNOWN
 from tests.unit.daemon_harness import daemon_in
 from tests.unit.meter_world import EPOCH, Node

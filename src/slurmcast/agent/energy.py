@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slurmcast.codec import CodecError, from_json
-from slurmcast.model import Outcome
+from slurmcast.model import J_PER_KWH, Outcome
 
-J_PER_KWH = 3.6e6
 SLACK_S = 60
 """A record belongs to the run during which it began, give or take what prolog and clocks differ."""
 

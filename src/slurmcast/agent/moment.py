@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurmcast.eligibility import gpus_per_node
-from slurmcast.model import Interval, Job, Partition, PendingJob, RunningJob, Snapshot
-from slurmcast.policy.base import J_PER_KWH, Ints, Mask, Moment, Queue, Running
+from slurmcast.model import J_PER_KWH, Interval, Job, Partition, PendingJob, RunningJob, Snapshot
+from slurmcast.policy.base import Ints, Mask, Moment, Queue, Running
 from slurmcast.policy.capacity import Shape
 
 NAN = float("nan")

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 
-from slurmcast.model import Outcome
+from slurmcast.model import J_PER_KWH, Outcome
 
-J_PER_KWH = 3.6e6
 MAX_GAP_SHARE = 0.01
 """A run of which more time than this is unknown on a GPU has no energy."""
 SLACK_S = 60.0

@@ -17,8 +17,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-J_PER_KWH = 3.6e6
-
 
 @dataclass(frozen=True, slots=True)
 class Queue:

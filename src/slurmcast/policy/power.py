@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slurmcast.policy.base import J_PER_KWH, Floats, Mask, Moment, Offers, Policy, Queue, Running
+from slurmcast.model import J_PER_KWH
+from slurmcast.policy.base import Floats, Mask, Moment, Offers, Policy, Queue, Running
 
 
 @dataclass(frozen=True)

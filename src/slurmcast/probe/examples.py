@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-JOULES_PER_KWH = 3.6e6
+from slurmcast.model import J_PER_KWH
 
 
 class TrainingError(Exception):
@@ -72,7 +72,7 @@ class Sample:
 
 def log_energy(log_time: float, log_power: float, gpus: int) -> float:
     """log(t p a / 3.6e6): logarithm of kWh from those of s and of W a GPU."""
-    return log_time + log_power + math.log(gpus) - math.log(JOULES_PER_KWH)
+    return log_time + log_power + math.log(gpus) - math.log(J_PER_KWH)
 
 
 @dataclass
@@ -96,7 +96,7 @@ def merged(examples: Iterable[Example]) -> list[Sample]:
         first.setdefault(group, example)
         runs[group].log_times.append(math.log(example.time_s))
         if example.energy_kwh is not None and example.energy_kwh > 0:
-            power_w = example.energy_kwh * JOULES_PER_KWH / (example.time_s * example.gpus)
+            power_w = example.energy_kwh * J_PER_KWH / (example.time_s * example.gpus)
             runs[group].log_powers.append(math.log(power_w))
         if example.gpu_memory_gb is not None and example.gpu_memory_gb > 0:
             runs[group].log_memories.append(math.log(example.gpu_memory_gb))

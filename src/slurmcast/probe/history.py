@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from statistics import fmean
 
-from slurmcast.model import Estimate, Interval, Source
+from slurmcast.model import J_PER_KWH, Estimate, Interval, Source
 from slurmcast.probe import gpus
-from slurmcast.probe.examples import JOULES_PER_KWH
 from slurmcast.probe.features import AMOUNTS, NO_WORK, PER_PASS, PER_STEP, REPEATS
 from slurmcast.probe.prior import P90
 from slurmcast.script.numbers import DEFAULT
@@ -157,7 +156,7 @@ def _estimate(
     time = _time(chosen).moved(ratio.log, ratio.spread)
     power = None if shared else _power(chosen, source, wanted)
     energy = None if power is None else _Guess(time.middle + power.middle, math.hypot(time.half, power.half))
-    energy_kwh = None if energy is None else energy.interval(a / JOULES_PER_KWH)
+    energy_kwh = None if energy is None else energy.interval(a / J_PER_KWH)
     return Estimate(partition, a, time.interval(), energy_kwh, Source.HISTORY)
 
 
@@ -169,7 +168,7 @@ def _time(runs: Sequence[tuple[Run, float]]) -> _Guess:
 
 def _power(runs: Sequence[tuple[Run, float]], source: str, wanted: str) -> _Guess | None:
     """Of one GPU in W; None where no run was measured, or the types' powers aren't published."""
-    logs = [math.log(run.energy_kwh * JOULES_PER_KWH / (run.time_s * run.gpus)) for run, _ in runs if run.energy_kwh]
+    logs = [math.log(run.energy_kwh * J_PER_KWH / (run.time_s * run.gpus)) for run, _ in runs if run.energy_kwh]
     if not logs:
         return None
     guess = _predictive(logs, POWER_SPREAD)

@@ -15,9 +15,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from slurmcast.model import Estimate, Interval, Source
+from slurmcast.model import J_PER_KWH, Estimate, Interval, Source
 from slurmcast.probe import gpus
-from slurmcast.probe.examples import JOULES_PER_KWH
 
 SHARE_OF_LIMIT = Interval(p10=0.05, p50=0.4, p90=1.0)
 """Quantiles of running time as a share of the time limit. Ours, after the distribution described above."""
@@ -86,7 +85,7 @@ def _estimate(
     time_s = scaled(SHARE_OF_LIMIT, time_limit_s * math.exp(ratio.log), ratio.spread)
     ceiling = time_limit_s * max(1.0, math.exp(ratio.log))  # on a faster type it isn't longer than the limit
     time_s = Interval(time_s.p10, time_s.p50, min(time_s.p90, ceiling))
-    energy_kwh = None if power is None else scaled(time_s, power[0] * a / JOULES_PER_KWH, power[1])
+    energy_kwh = None if power is None else scaled(time_s, power[0] * a / J_PER_KWH, power[1])
     return Estimate(partition, a, time_s, energy_kwh, Source.PRIOR)
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slurmcast.policy.base import J_PER_KWH, Floats, Ints, Moment, Offers, Policy, Queue, Running
+from slurmcast.model import J_PER_KWH
+from slurmcast.policy.base import Floats, Ints, Moment, Offers, Policy, Queue, Running
 from slurmcast.simulate.usage import Usage
 from slurmcast.simulate.workload import Cluster, Schedule, Workload
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slurmcast.model import J_PER_KWH
 from slurmcast.simulate.workload import Cluster, Schedule, Workload
 
 SHORT_S = 10.0
@@ -41,7 +42,7 @@ def measure(workload: Workload, cluster: Cluster, schedule: Schedule) -> Metrics
     energy_kwh = float(np.nansum(energies))
     makespan_s = float((schedule.start_s + run_s).max() - workload.submit_s[0]) if len(jobs) else 0.0
     used_s = np.bincount(schedule.type, gpu_s, len(cluster.types))
-    idle_kwh = float(((cluster.gpus * makespan_s - used_s) * cluster.idle_power_w).sum() / 3.6e6)
+    idle_kwh = float(((cluster.gpus * makespan_s - used_s) * cluster.idle_power_w).sum() / J_PER_KWH)
     slowdown = np.maximum((wait_s + run_s) / np.maximum(run_s, SHORT_S), 1.0)
     p50, p95, p99 = np.quantile(slowdown, (0.5, 0.95, 0.99)) if len(jobs) else (1.0, 1.0, 1.0)
     return Metrics(

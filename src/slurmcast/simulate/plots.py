@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from slurmcast.policy.base import J_PER_KWH, Floats
+from slurmcast.model import J_PER_KWH
+from slurmcast.policy.base import Floats
 from slurmcast.simulate.workload import Schedule, Workload
 
 SUFFIXES = (".png", ".svg", ".pdf")

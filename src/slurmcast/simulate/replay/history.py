@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from slurmcast.config import Config
-from slurmcast.model import Estimate
-from slurmcast.policy.base import J_PER_KWH, Floats, Mask
+from slurmcast.model import J_PER_KWH, Estimate
+from slurmcast.policy.base import Floats, Mask
 from slurmcast.probe import gpus
 from slurmcast.simulate.replay.trace import Pools, Trace, TraceError, said, submitted
 from slurmcast.simulate.workload import Schedule
