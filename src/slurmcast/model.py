@@ -279,6 +279,11 @@ class Outcome:
     """Peak memory of the GPU that used most; None where not measured."""
     array_job_id: int = 0
     """The array's base id, under which the job was submitted; 0 where it is in none."""
+    user: str = ""
+    account: str = ""
+    qos: str = ""
+    nodes: int = 0
+    """How many nodes it ran on; 0 where that isn't known, as of runs that were stored by earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)

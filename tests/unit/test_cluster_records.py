@@ -260,6 +260,7 @@ def test_partition() -> None:
 def accounting(**fields: Any) -> SimpleNamespace:
     tres = SimpleNamespace(gres=gpus(gpu=2, gpu_a100=2))
     plain: dict[str, Any] = {"id": 6, "submit_time": 1, "partition": "a100", "state": "COMPLETED", "array_id": 4}
+    plain |= {"user_name": "alice", "account": "physics", "qos": "normal", "num_nodes": 1}
     times = {"start_time": 10, "end_time": 70, "elapsed_time": 60, "allocated_tres": tres}
     return SimpleNamespace(**{**plain, **times, **fields})
 
@@ -269,6 +270,7 @@ def test_outcome() -> None:
     assert outcome is not None
     assert (outcome.job_id, outcome.array_job_id, outcome.gpus, outcome.gpu_type) == (6, 4, 2, "a100")
     assert (outcome.state, outcome.elapsed_s, outcome.energy_kwh) == ("CANCELLED", 60.0, None)
+    assert (outcome.user, outcome.account, outcome.qos, outcome.nodes) == ("alice", "physics", "normal", 1)
 
 
 @pytest.mark.parametrize(

@@ -225,6 +225,10 @@ def outcome(record: Any) -> Outcome | None:
         end_time=record.end_time,
         elapsed_s=float(record.elapsed_time or 0),
         array_job_id=record.array_id or 0,
+        user=record.user_name or "",
+        account=record.account or "",
+        qos=record.qos or "",
+        nodes=record.num_nodes or 0,
     )
 
 
