@@ -93,4 +93,20 @@ MIGRATIONS = (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX outcome_started ON outcome (cluster, job_id, start_time);
     """,
+    """
+    ALTER TABLE submission ADD COLUMN estimated_at REAL;  -- when its estimates were made; NULL: by an earlier version
+    CREATE TABLE promise (
+        cluster TEXT NOT NULL,
+        job_id INTEGER NOT NULL,
+        submit_time INTEGER NOT NULL,
+        start_time INTEGER NOT NULL,
+        key TEXT NOT NULL,                 -- the submission's
+        model TEXT,                        -- the submission's, when this was kept
+        made_at REAL NOT NULL,             -- when the estimate was made
+        estimate TEXT NOT NULL,            -- model.Estimate on the run's partition, as JSON
+        PRIMARY KEY (cluster, job_id, submit_time, start_time)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX promise_model ON promise (cluster, model);
+    CREATE INDEX promise_started ON promise (cluster, start_time);
+    """,
 )

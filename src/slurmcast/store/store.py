@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
-from pathlib import Path
 
 from slurmcast.codec import from_json, to_json
 from slurmcast.meter.record import SLACK_S, EnergyRecord, join
 from slurmcast.model import Decision, Estimate, Job, Outcome, Reading
-from slurmcast.store.database import Database, StoreError
+from slurmcast.store.database import StoreError
+from slurmcast.store.promises import Promises
 from slurmcast.store.records import (
     STORED,
     KappaSetting,
@@ -39,12 +40,8 @@ _KAPPA = "partition, qos, value, at, by"
 _NO_JOB = "NOT EXISTS (SELECT 1 FROM job WHERE job.submission = submission.id)"
 
 
-class Store(Database):
+class Store(Promises):
     """Queries on the store, each a transaction of its own. Raises :class:`StoreError`."""
-
-    def __init__(self, path: Path, cluster: str) -> None:
-        super().__init__(path)
-        self._cluster = cluster
 
     # Submissions and estimates
 
@@ -83,6 +80,7 @@ class Store(Database):
                 self._put_estimates(submission, estimates)
 
     def _put_estimates(self, submission: int, estimates: Sequence[Estimate]) -> None:
+        self._db.execute("UPDATE submission SET estimated_at = ? WHERE id = ?", (time.time(), submission))
         self._db.execute("DELETE FROM estimate WHERE submission = ?", (submission,))
         rows = [(submission, e.partition, e.source.value, json.dumps(to_json(e))) for e in estimates]
         self._db.executemany("INSERT INTO estimate VALUES (?, ?, ?, ?)", rows)
