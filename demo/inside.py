@@ -8,15 +8,15 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo import workload
+from demo import meter, workload
 from demo.workload import DemoJob
 
 LAB = Path(os.environ["LAB_DIR"])
 STANDIN = Path("/opt/standin")
-RECORDS = Path("/var/spool/slurmcast/energy")
 STATE = (Path("/var/lib/slurmcast"), Path("/var/lib/slurmcast-agent"))
 NAMES = ("python", "python3", "torchrun", "accelerate", "deepspeed")
 FINISHED = ("COMPLETED", "TIMEOUT", "FAILED", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY")
@@ -33,8 +33,8 @@ def prepare(works: dict[str, workload.Work]) -> None:
         program = Path("/usr/local/bin") / name  # of the lab's own root
         program.write_text(f'#!/bin/sh\nexec {os.path.realpath(sys.executable)} -I -S {STANDIN}/standin.py "$@"\n')
         program.chmod(0o755)
-    RECORDS.mkdir(parents=True, exist_ok=True)
-    RECORDS.chmod(0o1777)  # on a site the meter writes here, as root; here the stand-ins do, as the users
+    meter.FOLDER.mkdir(parents=True, exist_ok=True)
+    meter.FOLDER.chmod(0o1777)  # the stand-ins write here, as the users
     for user in workload.USERS:
         shutil.copytree(workload.HERE / "jobs", f"/home/{user}/jobs")
         subprocess.run(["chown", "-R", f"{user}:", f"/home/{user}/jobs"], check=True)
@@ -71,13 +71,14 @@ def slurmcast(action: str, *names: str) -> None:
     subprocess.run(["bash", str(LAB / "slurmcast.sh"), action, *names], check=True)
 
 
-def await_all(what: str) -> None:
-    """Wait until the queue is empty, ``GIVE_UP_S`` real seconds at most."""
+def await_all(what: str, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Wait until the queue is empty, ``GIVE_UP_S`` real seconds at most, and do something again and again."""
     end = _real() + GIVE_UP_S
     while subprocess.run(["squeue", "-h", "-o", "%i"], capture_output=True, text=True, check=True).stdout.strip():
         if _real() > end:
             left = subprocess.run(["squeue"], capture_output=True, text=True, check=False).stdout
             raise SystemExit(f"{what}: not finished after {GIVE_UP_S:g} s\n{left}\n{_logs()}")
+        meanwhile()
         time.sleep(60)  # emulated
 
 
@@ -93,7 +94,7 @@ def _logs() -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """One job of an arm, as sacct has it; energy from the stand-ins' records, None where one is missing."""
+    """One job of an arm, as sacct has it; energy as the stand-ins left it, None where a node is missing."""
 
     job_id: int
     work: str
@@ -123,7 +124,7 @@ def account(jobs: dict[int, DemoJob], works: dict[str, workload.Work]) -> list[R
             continue
         job = jobs[int(job_id)]
         nodes, gpus = int(works[job.work].get("nodes", 1)), int(works[job.work]["gpus"])
-        records = [json.loads(path.read_text()) for path in RECORDS.glob(f"{job_id}-*.json")]
+        records = [json.loads(path.read_text()) for path in meter.FOLDER.glob(f"{job_id}-*.json")]
         energy = sum(r["energy_j"] for r in records) / 3.6e6 if len(records) == nodes else None
         times = (int(submitted), int(start), int(end))
         runs.append(Run(int(job_id), job.work, partition, *times, state.split()[0], gpus, energy))
@@ -140,8 +141,10 @@ def run_history(seed: int, out: Path) -> None:
     jobs = workload.history(works, seed)
     for job in jobs:
         submit(job, works, job.partition)
-    await_all("history")
+    energy = meter.StandInMeter()
+    await_all("history", energy.hand_in)
     time.sleep(200)  # the agent's next look at accounting
+    energy.hand_in()
     slurmcast("stop")
     done = subprocess.run(
         ["runuser", "-u", "slurmcast", "--", sys.executable, "-m", "slurmcast.cli", "train", "--json"],
@@ -174,13 +177,15 @@ def run_arm(arm: str, seed: int, history: Path, out: Path) -> None:
     partition = {"default": None, "listed": ",".join(workload.PARTITIONS), "slurmcast": None}[arm]
     began = time.time()
     jobs: dict[int, DemoJob] = {}
+    hand_in = meter.StandInMeter().hand_in if arm == "slurmcast" else lambda: None
     explained = None
     for n, job in enumerate(planned):
         time.sleep(max(began + job.at_s - time.time(), 0))
         jobs[submit(job, works, partition)] = job
+        hand_in()
         if arm == "slurmcast" and explained is None and n > len(planned) // 2:
             explained = explain_waiting()
-    await_all(f"arm {arm}")
+    await_all(f"arm {arm}", hand_in)
     time.sleep(10)  # slurmdbd writes in batches
     runs = account(jobs, works)
     result = {"runs": [run.__dict__ for run in runs], "jobs": len(planned), "explain": explained}

@@ -1,4 +1,4 @@
-"""The demo's table: three arms side by side, from Slurm's accounting and the stand-ins' energy records."""
+"""The demo's table: three arms side by side, from Slurm's accounting and the energy that the stand-ins left."""
 
 from __future__ import annotations
 

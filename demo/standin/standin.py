@@ -4,7 +4,8 @@ Jobs of the demo start it under the names ``python``, ``torchrun``, ``accelerate
 it knows by the folder that the job runs in; how much of it, by the arguments and environment that the table names for
 that work; on which GPUs, by Slurm's own variables. It knows nothing of slurmcast, and slurmcast nothing of the table.
 
-One energy record a node is left in the meter's folder, as JSON, at the end or when Slurm ends the job at its limit.
+What each node used is left in a folder, as JSON, at the end or when Slurm ends the job at its limit: demo/meter.py
+makes energy records of it.
 """
 
 import json
@@ -16,7 +17,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-RECORDS = "/var/spool/slurmcast/energy"
+LEFT = "/var/spool/standin"
 
 
 class Ended(BaseException):
@@ -54,24 +55,20 @@ def noise(job_id, sigma=0.03):
     return math.exp(random.Random(job_id).gauss(0, sigma))
 
 
-def record(job_id, start, gpus, power_w):
-    end = time.time()
+def leave(job_id, start, gpus, power_w):
     node = os.environ["SLURMD_NODENAME"]
     fields = {
         "job_id": job_id,
-        "start_time": start,
-        "end_time": end,
         "node": node,
         "nodes": int(os.environ.get("SLURM_JOB_NUM_NODES", "1")),
         "gpus": gpus,
-        "energy_j": (end - start) * gpus * power_w,
+        "energy_j": (time.time() - start) * gpus * power_w,
         "power_w": power_w,
-        "emulated": True,
     }
-    name = f"{RECORDS}/{job_id}-{node}-{os.getpid()}"
+    name = f"{LEFT}/{job_id}-{node}-{os.getpid()}"
     with open(name + ".tmp", "w") as file:
         json.dump(fields, file)
-    os.rename(name + ".tmp", f"{RECORDS}/{job_id}-{node}.json")
+    os.rename(name + ".tmp", f"{LEFT}/{job_id}-{node}.json")
 
 
 def end(*_):
@@ -92,7 +89,7 @@ def main():
         sys.exit(143)
     finally:
         gpus = int(os.environ["SLURM_GPUS_ON_NODE"])
-        record(job_id, start, gpus, work["power_w_" + gpu_type])
+        leave(job_id, start, gpus, work["power_w_" + gpu_type])
 
 
 if __name__ == "__main__":

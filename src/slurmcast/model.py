@@ -284,6 +284,12 @@ class Outcome:
     qos: str = ""
     nodes: int = 0
     """How many nodes it ran on; 0 where that isn't known, as of runs that were stored by earlier versions."""
+    energy_method: str = ""
+    """What ``energy_kwh`` is of: the meter's methods (of GPUs, docs/meter.md), or ``slurm`` (of whole nodes)."""
+    host_energy_kwh: float | None = None
+    """Of the nodes' processors and memory, beside the GPUs'; None where not measured or not the job's own."""
+    gpu_utilisation: float | None = None
+    """Mean over its GPUs of the share of time in which a kernel ran, 0 to 1; None where not measured."""
 
 
 @dataclass(frozen=True, slots=True)

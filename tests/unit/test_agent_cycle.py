@@ -14,7 +14,7 @@ from slurmcast.agent.cycle import Agent
 from slurmcast.agent.journal import Journal
 from slurmcast.client import Client, ClientError
 from slurmcast.cluster.base import Cluster, ClusterError, Refused
-from slurmcast.config import AgentConfig, Config, PartitionConfig, Paths
+from slurmcast.config import Config, PartitionConfig, Paths
 from slurmcast.model import Change, GpuRequest, Job, Node, Outcome, Partition, PendingJob
 
 A100 = Partition("a100", "a100", (Node("a", 4, 0, 8, 8, 100, 100),), 40.0, default=True)
@@ -117,7 +117,7 @@ class Daemon(Client):
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
     paths = Paths(run_dir=tmp_path, state_dir=tmp_path, agent_state_dir=tmp_path)
-    return Config(paths=paths, agent=AgentConfig(energy_dir=str(tmp_path / "energy")))
+    return Config(paths=paths)
 
 
 class World:
@@ -281,26 +281,12 @@ def test_a_script_that_the_daemon_cannot_take_does_not_stop_the_others(config: C
     assert [body["job"]["job_id"] for body in world.daemon.of("script")] == ([2, 2] if status else [])
 
 
-def test_outcomes_are_told_once_and_with_energy_when_it_comes(config: Config) -> None:
+def test_outcomes_are_told_once(config: Config) -> None:
     world = World(config)
     world.slurm.runs = [Outcome(9, 1, "a100", "a100", 1, "COMPLETED", 500, 900, 400.0)]
     assert world.agent.report_outcomes() == 1
     assert world.slurm.since == 1000 - 30 * 86400
     assert world.agent.report_outcomes() == 0
-    folder = Path(config.agent.energy_dir)
-    folder.mkdir()
-    record = {
-        "job_id": 9,
-        "start_time": 500.0,
-        "end_time": 900.0,
-        "node": "a",
-        "nodes": 1,
-        "gpus": 1,
-        "energy_j": 3.6e6,
-    }
-    (folder / "9-a.json").write_text(json.dumps(record))
-    assert world.agent.report_outcomes() == 1
-    assert [body["outcomes"][0]["energy_kwh"] for body in world.daemon.of("outcomes")] == [None, 1.0]
     world.now += 1000
     world.new_agent().report_outcomes()
     assert world.slurm.since == 1000 - 300

@@ -65,8 +65,10 @@ def test_the_store_joins_them_in_any_order(tmp_path: Path, energy_first: bool) -
         assert step() == 1
     assert store.add_energy([replace(RECORD, ended=4601.0)]) == 0, "the first one counts"
     assert store.add_outcomes([OUTCOME]) == 0
-    rows = store._db.execute("SELECT json_extract(outcome, '$.energy_kwh', '$.gpu_memory_gb') FROM outcome").fetchall()
-    assert rows == [("[0.5,31.5]",)]
+    measured = ("energy_kwh", "energy_method", "gpu_memory_gb", "gpu_utilisation")
+    names = ", ".join(f"'$.{name}'" for name in measured)
+    rows = store._db.execute(f"SELECT json_extract(outcome, {names}) FROM outcome").fetchall()
+    assert rows == [('[0.5,"counter",31.5,0.9]',)]
     store.close()
 
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from slurmcast.agent import energy
 from slurmcast.agent.decisions import Decisions
 from slurmcast.agent.journal import Before, Journal
 from slurmcast.agent.known import Memo
@@ -38,7 +37,7 @@ from slurmcast.series_file import SeriesFile
 log = logging.getLogger("slurmcast.agent")
 
 OUTCOME_OVERLAP_S = 300
-"""Accounting and energy records may arrive late: each load of finished runs reaches back this far before the last."""
+"""Accounting may arrive late: each load of finished runs reaches back this far before the last."""
 FIRST_OUTCOMES_S = 30 * 86400
 """How far back the first load of finished runs reaches."""
 REFUSAL_HOLDS_S = 300
@@ -208,7 +207,7 @@ class Agent:
         self.reported |= marks
 
     def report_outcomes(self) -> int:
-        """Hand finished runs, with their energy where it was measured, to the daemon; how many were new.
+        """Hand finished runs to the daemon; how many were new.
 
         Where the last load ended is kept in a file, so that a restart neither skips nor repeats much; a run that is
         sent twice is stored once.
@@ -219,8 +218,7 @@ class Agent:
         except (FileNotFoundError, ValueError):
             since = now - FIRST_OUTCOMES_S
         runs = self.cluster.finished(since)
-        records = energy.read(Path(self.config.agent.energy_dir), {run.job_id for run in runs})
-        outcomes = {(run.job_id, run.start_time): energy.join(run, records) for run in runs}
+        outcomes = {(run.job_id, run.start_time): run for run in runs}
         news = [outcome for key, outcome in outcomes.items() if self.sent_outcomes.get(key) != outcome]
         if news:
             self.client.request("POST", "/v1/agent/outcomes", {"outcomes": [to_json(outcome) for outcome in news]})

@@ -246,8 +246,6 @@ class AgentConfig:
     max_updates: int = ranged(200, 1, 10**6)
     max_readback: int = ranged(20, 0, 10**6)
     allow_higher_billing: bool = False
-    energy_dir: str = "/var/spool/slurmcast/energy"
-    """Where the nodes' energy records lie (docs/agent.md)."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ class Method(StrEnum):
 
     COUNTER = "counter"
     SAMPLED = "sampled"
+    EMULATED = "emulated"
+    """Nothing did: a stand-in's figure, as in the demo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +119,15 @@ def join(outcome: Outcome, records: Iterable[EnergyRecord]) -> Outcome:
         return outcome
     peaks = [r.peak_memory_gb for r in mine.values()]
     peak = None if None in peaks else max(p for p in peaks if p is not None)
-    memory_gb = outcome.gpu_memory_gb if peak is None else peak
-    return replace(outcome, energy_kwh=energy_j / J_PER_KWH, gpu_memory_gb=memory_gb)
+    uses = [use for r in mine.values() for use in r.used]
+    shares = [use.utilisation for use in uses if use.utilisation is not None]
+    return replace(
+        outcome,
+        energy_kwh=energy_j / J_PER_KWH,
+        energy_method=", ".join(sorted({use.method for use in uses})),
+        gpu_memory_gb=outcome.gpu_memory_gb if peak is None else peak,
+        gpu_utilisation=sum(shares) / len(uses) if len(shares) == len(uses) else outcome.gpu_utilisation,
+    )
 
 
 def _is_of(record: EnergyRecord, outcome: Outcome) -> bool:
