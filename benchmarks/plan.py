@@ -10,7 +10,7 @@ import json
 import random
 import statistics
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from slurmcast.agent.known import Memo
 from slurmcast.agent.loop import GC_THRESHOLD
 from slurmcast.agent.plan import plan
+from slurmcast.agent.told import Told, untold
 from slurmcast.config import AgentConfig
 from slurmcast.model import Change, Estimate, GpuRequest, Interval, Job, Node, Partition, PendingJob, Snapshot, Source
 from slurmcast.policy.capacity import Capacity, Room, Shape
@@ -98,26 +99,27 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 
 def cycles(config: AgentConfig) -> dict[str, float]:
-    """The least CPU time in ms of a plan with the memo of the one before, and of finding and making the decisions that
-    are new in it, with the median of how many those are. From plan to plan the changes are made, 1 % of the jobs are
-    new, and the oldest 1 % gone."""
-    memo, now, told = Memo(), snapshot(), dict[int, Hashable]()
+    """The least CPU time in ms of a plan with the memo of the one before, and of making what the daemon is told of it,
+    with the medians of how many decisions and kB those are. From plan to plan the changes are made, 1 % of the jobs
+    are new, and the oldest 1 % gone."""
+    memo, now, told = Memo(), snapshot(), Told()
     later = iter(replace(p, job=replace(p.job, job_id=p.job.job_id + JOBS)) for p in snapshot(seed=2).pending)
-    plan_ms, news_ms, news = [], [], []
+    plan_ms, news_ms, news, sizes = [], [], [], []
     for _ in range(ROUNDS + 1):
         start = time.process_time()
         made = plan(now, Kappas(KAPPA), config, memo=memo)
         planned = time.process_time()
-        marks = dict(zip(made.decisions.job_ids, made.decisions.marks(), strict=True))
-        new = [place for place, (job_id, mark) in enumerate(marks.items()) if told.get(job_id) != mark]
-        news.append(len(list(made.decisions.of(new))))
+        changes = {change.job_id: change for change in made.changes}
+        body, told = untold(made.decisions, told, changes)
+        sizes.append(len(json.dumps(body)) / 1e3)
         news_ms.append((time.process_time() - planned) * 1e3)
         plan_ms.append((planned - start) * 1e3)
-        told, changes = marks, {change.job_id: change for change in made.changes}
+        news.append(len(body["decisions"]))
         fresh = [next(later) for _ in range(JOBS // 100)]
         stay = [after(p, changes[p.job.job_id]) if p.job.job_id in changes else p for p in now.pending[len(fresh) :]]
         now = replace(now, now=now.now + 30, pending=(*stay, *fresh))
     figures = {"next_ms": min(plan_ms[1:]), "news_ms": min(news_ms[1:]), "news": statistics.median(news[1:])}
+    figures["news_kb"] = statistics.median(sizes[1:])
     return {name: round(value, 2) for name, value in figures.items()}
 
 
@@ -145,7 +147,7 @@ def main() -> None:
         first_ms = milliseconds(lambda config=config: plan(now, Kappas(KAPPA), config))
         later = cycles(config)
         print(f"{name}: first plan {first_ms} ms, the next ones {later['next_ms']} ms;", end=" ")
-        print(f"{later['news_ms']} ms for the {later['news']:.0f} decisions that are new in one")
+        print(f"{later['news_ms']} ms for the {later['news_kb']:.0f} kB with {later['news']:.0f} decisions new in one")
         figures |= {f"{name}_first_ms": first_ms, **{f"{name}_{key}": value for key, value in later.items()}}
     print(json.dumps({**figures, "ratio": round(plain_ms / policy_ms, 2)}))
 

@@ -253,6 +253,7 @@ class Decision:
     partition: str
     reason: str
     rank: int | None = None
+    """Its place on its partition at that time; None where it is left alone."""
     site_factor: int | None = None
     priority: int | None = None
     verdicts: tuple[Verdict, ...] = ()

@@ -149,7 +149,21 @@ def test_only_news_is_told(config: Config) -> None:
         world.now += 30
         world.agent.cycle()
     assert len(world.slurm.changes) == 1
-    assert len(world.daemon.of("decisions")) == 1
+    assert [len(body["decisions"]) for body in world.daemon.of("decisions")] == [1, 0, 0]
+
+
+def test_ranks_alone_make_no_news(config: Config) -> None:
+    """A newcomer at the top: all others move down by one, and hear of it in the order alone."""
+    world = World(config, *(job(n, time_limit_s=500 * n, gpus_total=9) for n in range(2, 6)))
+    world.agent.cycle()
+    world.slurm.records[1] = job(1)
+    world.agent.cycle()
+    before, after = world.daemon.of("decisions")
+    assert [decision["job_id"] for decision in after["decisions"]] == [1]
+    ids = [[job_id for line in body["lines"].values() for job_id, _ in line] for body in (before, after)]
+    assert ids == [[2, 3, 4, 5], [1, 2, 3, 4, 5]]
+    ((_, factor), *_) = after["lines"]["a6000"]
+    assert factor == world.slurm.records[1].site_factor > 0
 
 
 @pytest.mark.parametrize("mode", ["shadow", "off"])

@@ -44,6 +44,12 @@ def test_from_spool_to_explain(daemon: Daemon) -> None:
     assert answer["decision"] == {"partition": "a6000", "site_factor": 12, "at": 5.0}
     assert (answer["reason"], answer["rank"], answer["job_id"]) == ("because", 0, 7)
     assert {"estimates", "eligibility", "values"} <= set(answer)
+    daemon.ask("POST", "/v1/agent/decisions", {"decisions": [], "lines": {"a6000": [[6, 30], [7, 20]]}})
+    answer = daemon.ask("GET", "/v1/explain/7")
+    assert (answer["rank"], answer["decision"]) == (1, {"partition": "a6000", "site_factor": 20, "at": 5.0})
+    assert [(job["job_id"], job["rank"]) for job in daemon.ask("GET", "/v1/queue")["jobs"]] == [(7, 1)]
+    daemon.ask("POST", "/v1/agent/decisions", {"decisions": [], "lines": {}})
+    assert daemon.ask("GET", "/v1/explain/7")["rank"] == 0  # it waits no more: as it was decided
 
 
 def test_only_owner_and_operators_see_a_job(daemon: Daemon) -> None:

@@ -12,8 +12,8 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from slurmcast.agent.decisions import Decisions
 from slurmcast.agent.journal import Before, Journal
 from slurmcast.agent.known import Memo
 from slurmcast.agent.plan import Plan, plan
+from slurmcast.agent.told import Told, untold
 from slurmcast.client import Client, ClientError
 from slurmcast.cluster.base import Cluster, Refused
 from slurmcast.codec import from_json, to_json
@@ -55,8 +56,8 @@ class Agent:
     clock: Callable[[], float] = time.time
     refused: dict[str, float] = field(default_factory=dict)
     """What Slurm refused -> until when it isn't asked again."""
-    reported: dict[int, Hashable] = field(default_factory=dict)
-    """Job id -> the mark of the decision that the daemon has (:meth:`Decisions.marks`)."""
+    told: Told = field(default_factory=dict)
+    """What the daemon has of the decisions."""
     memo: Memo = field(default_factory=Memo)
     """What the last plan knew of the jobs that stay the same objects."""
     pending: dict[tuple[int, int], tuple[tuple[object, ...], PendingJob]] = field(default_factory=dict)
@@ -187,24 +188,17 @@ class Agent:
         self.refused[wish] = self.clock() + REFUSAL_HOLDS_S
 
     def _forget(self, pending: Iterable[Job]) -> None:
-        ids, now = {job.job_id for job in pending}, self.clock()
+        now = self.clock()
         keys = {(job.job_id, job.submit_time) for job in pending}
         self.placed = {key: partition for key, partition in self.placed.items() if key in keys}
         self.pending = {key: found for key, found in self.pending.items() if key in keys}
         self.refused = {wish: until for wish, until in self.refused.items() if until > now}
-        self.reported = {job_id: mark for job_id, mark in self.reported.items() if job_id in ids}
 
     def _report(self, decisions: Decisions, made: set[int]) -> None:
-        """Tell the daemon what is new among the decisions."""
-        marks = dict(zip(decisions.job_ids, decisions.marks(), strict=True))
-        new = [job_id in made or self.reported.get(job_id) != mark for job_id, mark in marks.items()]
-        news = [
-            replace(decision, changed=decision.job_id in made)
-            for decision in decisions.of([place for place, is_new in enumerate(new) if is_new])
-        ]
-        if news:
-            self.client.request("POST", "/v1/agent/decisions", {"decisions": [to_json(decision) for decision in news]})
-        self.reported |= marks
+        """Tell the daemon what is new among the decisions, and the order."""
+        body, told = untold(decisions, self.told, made)
+        self.client.request("POST", "/v1/agent/decisions", body)
+        self.told = told
 
     def report_outcomes(self) -> int:
         """Hand finished runs to the daemon; how many were new.

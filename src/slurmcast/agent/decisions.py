@@ -103,8 +103,19 @@ class Decisions:
         """Of all n jobs."""
         return [p.job.job_id for p in self.known.pending]
 
+    def lines(self) -> dict[str, list[tuple[int, int]]]:
+        """By where they are to be, the ranked jobs, each at its rank: ids, and what they are to have, a site factor or
+        a priority."""
+        base = PIN_BASE if self.pinned else 0
+        placed = zip(self.rank, self.targets, self.job_ids, self.factor, strict=True)
+        lines: dict[str, list[tuple[int, int]]] = {}
+        for _, target, job_id, factor in sorted(place for place in placed if place[0] is not None):
+            lines.setdefault(target, []).append((job_id, base + factor))
+        return lines
+
     def marks(self) -> list[Hashable]:
-        """Something for each job that differs where its decision does, but for ``at`` and ``changed``."""
+        """Something for each job that differs where its decision does, but for ``at``, ``changed`` and what
+        :meth:`lines` say: who arrives near the top moves all below by one."""
         queue, unknown = self.known.queue, np.isnan(self.v)
         used = (queue.gpus, queue.time_s, queue.energy_kwh, self.kappa, self.v, self.weights)
         figures = np.hstack([np.where(unknown, np.nan, array) for array in used]).tobytes()
@@ -113,7 +124,7 @@ class Decisions:
         told = [fits and case in _SAY_WHERE for fits, case in zip(self.fits_now, self.case, strict=True)]
         submitted = [p.job.submit_time for p in self.known.pending]
         words = self.targets, self.case, told, self.lacks_power, self.rival, self.known.verdicts
-        return list(zip(submitted, *words, self.rank, self.factor, bits, strict=True))
+        return [(self.pinned, *mark) for mark in zip(submitted, *words, bits, strict=True)]
 
     def of(self, places: Sequence[int]) -> Iterator[Decision]:
         """The decisions at these places."""

@@ -17,6 +17,7 @@ from slurmcast.daemon.intake import Intake
 from slurmcast.daemon.kappa_api import kappas
 from slurmcast.daemon.news import News
 from slurmcast.daemon.requests import Answer, Ask, Refused
+from slurmcast.daemon.views import Place
 from slurmcast.labels import kinship
 from slurmcast.model import Decision, Job, Outcome
 from slurmcast.store.store import Store, Stored
@@ -27,7 +28,8 @@ MAX_UNMATCHED = 200
 
 
 class AgentApi:
-    """What only the agent may ask. ``pending`` is what it saw last; it is used in the store's thread alone."""
+    """What only the agent may ask. ``pending`` is what it saw last, ``places`` (by job id) the order that it wants;
+    both are used in the store's thread alone."""
 
     def __init__(self, config: Config, desk: Desk, estimator: Estimator, intake: Intake, news: News) -> None:
         self._config, self._desk, self._estimator = config, desk, estimator
@@ -35,6 +37,7 @@ class AgentApi:
         self._default: tuple[str, ...] = ()
         self._unmatched: list[Job] = []
         self.pending: list[Job] = []
+        self.places: dict[int, Place] = {}
 
     async def jobs(self, ask: Ask) -> Answer:
         """Match pending jobs, and those that started before they were seen, with submissions; what is known of each
@@ -114,9 +117,19 @@ class AgentApi:
         return {}
 
     async def decisions(self, ask: Ask) -> Answer:
-        """Remember what was decided."""
+        """Remember what was decided, and the order of each partition's jobs."""
         decisions = [from_json(Decision, decision) for decision in ask.field("decisions", list)]
-        await self._desk.do(lambda store: store.decide(decisions))
+        places = {
+            int(job_id): Place(rank, int(setting))
+            for line in ask.field("lines", dict, {}).values()
+            for rank, (job_id, setting) in enumerate(line)
+        }
+
+        def remember(store: Store) -> None:
+            store.decide(decisions)
+            self.places = places
+
+        await self._desk.do(remember)
         return {}
 
     async def outcomes(self, ask: Ask) -> Answer:

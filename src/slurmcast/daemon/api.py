@@ -157,7 +157,7 @@ class Api:
             known = store.find_job(int(job_id))
             if known is None or (known.uid != ask.caller.uid and not everything):
                 return None
-            return views.explanation(store, known, self._footprints, time.time())
+            return views.explanation(store, known, self._agent.places, self._footprints, time.time())
 
         answer = await self._desk.do(look)
         if answer is None:  # in the same words for a job that isn't there and one that isn't the caller's
@@ -169,7 +169,7 @@ class Api:
 
         def look(store: Store) -> Answer:
             seen = [job for job in self._agent.pending if everything or job.uid == uid]
-            return {"jobs": views.waiting(store, seen, self._footprints, time.time())}
+            return {"jobs": views.waiting(store, seen, self._agent.places, self._footprints, time.time())}
 
         return await self._desk.do(look)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from slurmcast.daemon.footprints import Footprints
 from slurmcast.daemon.requests import Answer
@@ -12,11 +13,23 @@ from slurmcast.store.store import Known, Store
 UNDECIDED = "slurmcast has not decided about this job: it is new, or it started before it was seen waiting."
 
 
-def explanation(store: Store, known: Known, footprints: Footprints, now: float) -> Answer:
+class Place(NamedTuple):
+    """Where a waiting job stands now."""
+
+    rank: int
+    setting: int
+    """The site factor or priority that it is to have."""
+
+
+Places = Mapping[int, Place]
+"""By job id; who isn't among them waits no more, or is left alone."""
+
+
+def explanation(store: Store, known: Known, places: Places, footprints: Footprints, now: float) -> Answer:
     """The answer of ``explain`` for a job. Its footprint is that of its last run, or of a start ``now``."""
     stored = store.submission(known.submission) if known.submission is not None else None
     estimates = store.estimates(known.submission) if known.submission is not None else ()
-    decision = known.decision or {}
+    decision = _placed(known.decision or {}, places.get(known.job_id))
     return {
         "job_id": known.job_id,
         "user": known.user,
@@ -35,20 +48,29 @@ def explanation(store: Store, known: Known, footprints: Footprints, now: float) 
     }
 
 
-def waiting(store: Store, jobs: list[Job], footprints: Footprints, now: float) -> list[Answer]:
+def waiting(store: Store, jobs: list[Job], places: Places, footprints: Footprints, now: float) -> list[Answer]:
     """The answer of ``queue``: pending jobs, by partition and rank."""
     rows = []
     for job in jobs:
         known = store.find_job(job.job_id, job.submit_time)
         if known is not None:
-            shown = explanation(store, known, footprints, now)
+            shown = explanation(store, known, places, footprints, now)
             decision = shown["decision"]
             partition = decision["partition"] if decision else ",".join(job.partitions)
             rows.append({"partition": partition, "slurm_priority": job.priority, **shown})
     return sorted(rows, key=lambda row: (row["partition"], row["rank"] is None, row["rank"] or 0, row["job_id"]))
 
 
+def _placed(decision: dict[str, Any], place: Place | None) -> dict[str, Any]:
+    """The decision with the job's present place, which is told more often."""
+    return decision | {"rank": place.rank, _kind(decision): place.setting} if decision and place else decision
+
+
+def _kind(decision: dict[str, Any]) -> str:
+    return "priority" if decision["priority"] is not None else "site_factor"
+
+
 def _short(decision: dict[str, Any]) -> Answer:
     """A decision as the contract has it: the partition, site factor or priority, and when."""
-    kind = "priority" if decision["priority"] is not None else "site_factor"
+    kind = _kind(decision)
     return {"partition": decision["partition"], kind: decision[kind], "at": decision["at"]}
