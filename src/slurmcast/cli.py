@@ -13,6 +13,7 @@ import click
 from slurmcast import __version__, config, show
 from slurmcast.client import ENVIRONMENT, Client
 from slurmcast.console import Failure, Finite, as_json, emit, guarded
+from slurmcast.label.command import label
 from slurmcast.meter.command import meter
 from slurmcast.simulate.cli import simulate
 from slurmcast.simulate.commands_tune import tune
@@ -51,6 +52,7 @@ def main(context: click.Context, config_path: Path | None) -> None:
 main.add_command(simulate)
 main.add_command(meter)
 main.add_command(tune)
+main.add_command(label)
 
 
 @main.command(

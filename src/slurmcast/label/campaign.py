@@ -1,0 +1,235 @@
+"""The labelling itself: look at Slurm, write down what ended, submit what the rules and the budget allow."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from slurmcast.label import slurm
+from slurmcast.label.plan import Call, Next, Rules, Stage, Standing, following, standing
+from slurmcast.label.slurm import Accounted, Later, Queued, SlurmError, Task
+from slurmcast.label.state import State
+from slurmcast.label.words import Batch, Budget, Cell, Cost, End, Run, end, spent
+
+LOST_AFTER_S = 120.0
+"""A run that neither queue nor accounting knows for so long isn't waited for."""
+PAUSES_S = (1.0, 15.0)
+"""Between two looks at Slurm: the first after something happened, and the longest."""
+ENERGY_EVERY_S = 60.0
+"""How often slurmcastd is asked what runs used, which it learns some time after their end."""
+_ORDINARY = frozenset({"None", "Priority", "Resources", "JobArrayTaskLimit", "BeginTime", "Nodes_required_for_job"})
+"""Reasons for waiting that pass by themselves, or nearly so."""
+
+Energies = Callable[[Sequence[int]], Mapping[tuple[int, int], float]]
+"""Energy in kWh of runs by (job id, start), for job ids; only of those of which it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How far the whole is."""
+
+    standings: tuple[Standing, ...]
+    waiting: int
+    running: int
+    spent: Cost
+    committed: Cost
+    """Spent, and what the runs that Slurm has may yet cost."""
+    beyond: tuple[Cell, ...] = ()
+    trouble: str = ""
+    """Why Slurm can't be asked or takes nothing at present."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will happen: Slurm has no run, and what isn't settled is beyond the budget."""
+        unsettled = {s.cell.id for s in self.standings if s.stage in (Stage.WANTED, Stage.RUNNING)}
+        return not any(s.open for s in self.standings) and unsettled <= {cell.id for cell in self.beyond}
+
+
+class Campaign:
+    """One call's work on ``cells``. ``tell`` is given one line for each thing that happens."""
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        state: State,
+        rules: Rules,
+        energies: Energies,
+        *,
+        logs: Path,
+        nice: int | None = None,
+        retry: bool = False,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._cells, self._state, self._rules, self._energies = cells, state, rules, energies
+        self._logs, self._nice, self.tell = logs, nice, tell
+        self._call = Call(time.time(), retry)
+        self._missing: dict[tuple[str, int], float] = {}
+        self._told: set[tuple[str, str]] = set()
+        self._queue: dict[Task, Queued] = {}
+        self._asked_at = -ENERGY_EVERY_S
+
+    def recover(self) -> None:
+        """Find out what became of job arrays of which an earlier call didn't hear. Raises :class:`SlurmError`."""
+        unsure = [batch for batch in self._state.batches.values() if not batch.job_id and not batch.refused]
+        if not unsure:
+            return
+        found = slurm.find(unsure, min(batch.at for batch in unsure) - 60)
+        for batch in unsure:
+            if job_id := found.get(batch.id):
+                self._state.submitted(batch, job_id)
+                self.tell(f"{_name(batch)}: found again as job {job_id}")
+            else:
+                self._state.void(batch)
+
+    def look(self) -> View:
+        """Look at Slurm and write down what has ended. Submits nothing."""
+        trouble = ""
+        try:
+            self._settle()
+        except SlurmError as error:
+            trouble = str(error)
+        if time.monotonic() - self._asked_at >= ENERGY_EVERY_S:
+            self.ask_energies()
+        return self._view(trouble)
+
+    def step(self, budget: Budget) -> View:
+        """One round: look, cancel what would only fail again, submit what the budget allows."""
+        view = self.look()
+        if view.trouble:
+            return view
+        self._cancel_hopeless(view.standings)
+        view = self._view("")
+        plan = following(view.standings, view.committed, view.waiting, budget, self._rules)
+        trouble = self._submit(plan)
+        return replace(self._view(trouble), beyond=plan.beyond)
+
+    def cancel(self) -> int:
+        """Cancel all that Slurm still has; how many runs."""
+        live = self._open_batches()
+        slurm.cancel(batch.job_id for batch in live)
+        return sum(len(self._state.open_tasks(batch)) for batch in live)
+
+    # What Slurm says
+
+    def _open_batches(self) -> list[Batch]:
+        return [batch for batch in self._state.batches.values() if batch.job_id and self._state.open_tasks(batch)]
+
+    def _settle(self) -> None:
+        live = self._open_batches()
+        if not live:
+            return
+        self._queue = slurm.queued()
+        accounts = slurm.accounted([batch.job_id for batch in live])
+        for batch in live:
+            for task in self._state.open_tasks(batch):
+                place = (batch.job_id, task)
+                self._settle_task(batch, task, self._queue.get(place), accounts.get(place, []))
+
+    def _settle_task(self, batch: Batch, task: int, here: Queued | None, past: Sequence[Accounted]) -> None:
+        live = here is not None and end(here.state) is None
+        runs = [
+            Run(batch.id, task, a.job_id, a.start, a.state, a.elapsed_s, a.gpus, time.time(),
+                not live and a is past[-1], a.exit_code, a.nodes, a.energy_kwh)
+            for a in past
+        ]  # fmt: skip
+        missing = (batch.id, task)
+        if live or runs:
+            self._missing.pop(missing, None)
+        elif here is not None and end(here.state) is End.CANCELLED:
+            runs = [Run(batch.id, task, batch.job_id, 0, here.state, 0.0, 0, time.time())]
+        elif time.monotonic() - self._missing.setdefault(missing, time.monotonic()) > LOST_AFTER_S:
+            # What it used isn't known: it is charged all that it could have.
+            runs = [Run(batch.id, task, batch.job_id, 0, "LOST", float(batch.limit_s), batch.gpus, time.time())]
+        for run in runs:
+            known = self._state.runs.get((run.batch, run.task, run.start))
+            self._state.ended([replace(known, final=run.final) if known else run])
+            if not known:
+                self.tell(f"{_name(batch)}: {_ended(run, batch)}")
+        if live and here is not None:
+            self._tell_of_waiting(batch, here)
+
+    def _tell_of_waiting(self, batch: Batch, here: Queued) -> None:
+        unusual = here.state == "PENDING" and here.reason not in _ORDINARY
+        if unusual and (batch.id, here.reason) not in self._told:
+            self._told.add((batch.id, here.reason))
+            self.tell(f"{_name(batch)}: job {batch.job_id} waits: {here.reason}")
+
+    def ask_energies(self) -> None:
+        """Learn the energy of ended runs, as far as slurmcastd knows it by now."""
+        self._asked_at = time.monotonic()
+        unknown = [run for run in self._state.runs.values() if run.energy_kwh is None and run.start and run.elapsed_s]
+        known = self._energies(sorted({run.job_id for run in unknown})) if unknown else {}
+        self._state.ended(
+            replace(run, energy_kwh=known[run.job_id, run.start]) for run in unknown if (run.job_id, run.start) in known
+        )
+
+    def _view(self, trouble: str) -> View:
+        batches, runs = self._state.batches, list(self._state.runs.values())
+        of_cell: dict[tuple[str, str], list[Batch]] = {}
+        for batch in batches.values():
+            of_cell.setdefault(batch.cell, []).append(batch)
+        of_batch: dict[str, list[Run]] = {}
+        for run in runs:
+            of_batch.setdefault(run.batch, []).append(run)
+        still_open = {batch.id: self._state.open_tasks(batch) for batch in batches.values()}
+        standings = []
+        for cell in self._cells:
+            own = of_cell.get(cell.id, [])
+            ended = [run for batch in own for run in of_batch.get(batch.id, [])]
+            open_runs = sum(len(still_open[batch.id]) for batch in own)
+            standings.append(standing(cell, own, ended, open_runs, self._rules, self._call))
+        tasks = [(batch.job_id, task) for batch in batches.values() for task in still_open[batch.id]]
+        running = sum(task in self._queue and self._queue[task].state != "PENDING" for task in tasks)
+        used = spent(runs, batches)
+        committed = used
+        for batch in batches.values():
+            for _ in still_open[batch.id]:
+                committed += batch.one_at_most
+        return View(tuple(standings), len(tasks) - running, running, used, committed, trouble=trouble)
+
+    # What is asked of Slurm
+
+    def _cancel_hopeless(self, standings: Sequence[Standing]) -> None:
+        """The waiting runs of scripts that have failed would fail as well."""
+        failed = {s.cell.id for s in standings if s.stage is Stage.FAILED and s.open}
+        arrays = [batch.job_id for batch in self._open_batches() if batch.cell in failed]
+        slurm.cancel(arrays, pending_only=True)
+
+    def _submit(self, plan: Next) -> str:
+        """Submit what is planned, in order; why it stopped before the end, or nothing."""
+        for cell, runs in plan.submit:
+            batch = Batch(
+                uuid.uuid4().hex[:12], time.time(), cell.work.key, str(cell.work.path), cell.work.arguments,
+                cell.partition, runs, cell.gpus, cell.limit_s, cell.mean_w, cell.most_w,
+            )  # fmt: skip
+            nice = () if self._nice is None else (f"--nice={self._nice}",)
+            comment = cell.work.options.get("comment", "")
+            self._state.intend(batch)
+            try:
+                log = self._logs / "%x-%A_%a.out"
+                job_id = slurm.submit(batch, (*cell.options, *nice), log, comment, self._state.file)
+            except Later as error:
+                self.recover()  # it may have come through all the same
+                return str(error)
+            except SlurmError as error:
+                self._state.refused(batch, str(error))
+                self.tell(f"{_name(batch)}: refused by Slurm: {error}")
+                continue
+            self._state.submitted(batch, job_id)
+            self.tell(f"{_name(batch)}: {runs} run{'s' if runs > 1 else ''} submitted as job array {job_id}")
+        return ""
+
+
+def _name(batch: Batch) -> str:
+    return f"{' '.join([Path(batch.script).name, *batch.arguments])} on {batch.partition}"
+
+
+def _ended(run: Run, batch: Batch) -> str:
+    job = f"{batch.job_id}_{run.task}"
+    if run.end is End.COUNTS:
+        return f"job {job} ran {run.elapsed_s:.0f} s"
+    code = f" (exit code {run.exit_code})" if run.state == "FAILED" else ""
+    return f"job {job} ended with {run.state}{code}, which doesn't count"

@@ -1,0 +1,209 @@
+"""Slurm for an ordinary user: sbatch, squeue, sacct, scancel and sinfo (tried on Slurm 26.05)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from slurmcast.label.words import Batch
+from slurmcast.script.gres import parse_gpu_request
+from slurmcast.script.options import time_limit_s
+from slurmcast.script.reader import OPT_IN, OPT_OUT
+
+TIMEOUT_S = 300
+"""For sbatch, which itself tries for about two minutes while slurmctld is busy; for the others more than enough."""
+MARK = "slurmcast-label:"
+"""What a job's comment has before the id of its batch."""
+_KEPT = frozenset({"SBATCH_ACCOUNT", "SBATCH_QOS", "SBATCH_WCKEY", "SBATCH_RESERVATION"})
+"""Of sbatch's variables those that say who pays; the others would overrule what the scripts themselves say."""
+_PASSES = re.compile(r"contact|timed out|try again|temporarily|submit limit|communication|backup", re.IGNORECASE)
+"""What sbatch's errors say where another try may fare better."""
+
+
+class SlurmError(Exception):
+    """Slurm refused or doesn't answer; the message is its own."""
+
+
+class Later(SlurmError):
+    """Slurm doesn't take the job now; it may later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A run in Slurm's queue."""
+
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accounted:
+    """A run in Slurm's accounting, once more for each time that it was queued again. Times in Unix seconds, 0: none."""
+
+    job_id: int
+    state: str
+    start: int
+    elapsed_s: float
+    gpus: int
+    exit_code: str
+    nodes: str
+    energy_kwh: float | None
+
+
+Task = tuple[int, int]
+"""A run's array and its place in it."""
+
+
+def submit(batch: Batch, options: Sequence[str], log: Path, comment: str, lock: IO[bytes]) -> int:
+    """Submit ``batch`` as a job array in the script's folder, one run at a time; its job id.
+
+    ``comment`` is the script's own. sbatch inherits ``lock``, and isn't reached by the terminal's Ctrl-C.
+    Raises :class:`SlurmError`, of which :class:`Later` where another try may fare better.
+    """
+    words = [word for word in comment.split() if word.strip(",;") not in (OPT_OUT, OPT_IN)]
+    command = [
+        "sbatch", "--parsable", f"--partition={batch.partition}", f"--array=0-{batch.runs - 1}%1",
+        f"--comment={' '.join([*words, MARK + batch.id])}", f"--output={log}", f"--error={log}", *options,
+        batch.script, *batch.arguments,
+    ]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SBATCH_") or name in _KEPT}
+    done = _run(command, environment, Path(batch.script).parent, lock)
+    if done.returncode != 0:
+        problem = _problem(done.stderr)
+        raise (Later if _PASSES.search(problem) else SlurmError)(problem)
+    return int(done.stdout.split(";")[0])
+
+
+def find(batches: Iterable[Batch], since: float) -> dict[str, int]:
+    """The job ids of those ``batches`` that Slurm knows by their mark, submitted after ``since`` (Unix seconds)."""
+    wanted = {batch.id for batch in batches}
+    lines = _output("squeue", "--me", "-h", "-t", "all", "-o", "%F|%k").splitlines()
+    lines += _output("sacct", "-X", "-n", "-P", "-S", f"{int(since)}", "-o", "JobID,Comment,SubmitLine").splitlines()
+    found = {}
+    for line in lines:
+        job_id, _, text = line.partition("|")
+        for mark in re.findall(rf"{MARK}(\w+)", text):
+            if mark in wanted:
+                found[mark] = int(job_id.partition("_")[0])
+    return found
+
+
+def queued() -> dict[Task, Queued]:
+    """This user's array runs in the queue, and those that have just ended."""
+    found = {}
+    for line in _output("squeue", "--me", "-h", "-r", "-t", "all", "-o", "%F|%K|%T|%r").splitlines():
+        array, place, state, reason = line.split("|", 3)
+        if place.isdigit():
+            found[int(array), int(place)] = Queued(state, reason)
+    return found
+
+
+def accounted(arrays: Sequence[int]) -> dict[Task, list[Accounted]]:
+    """What the accounting has about the ended runs of job arrays, in order of their start."""
+    found: dict[Task, list[Accounted]] = {}
+    fields = "JobID,JobIDRaw,State,Start,ElapsedRaw,AllocTRES,ExitCode,NodeList,ConsumedEnergyRaw"
+    for first in range(0, len(arrays), 200):
+        ids = ",".join(map(str, arrays[first : first + 200]))
+        for line in _output("sacct", "-X", "-D", "-n", "-P", "-j", ids, "-o", fields).splitlines():
+            name, raw, state, start, elapsed, tres, code, nodes, joules = line.split("|")[:9]
+            array, _, place = name.partition("_")
+            if place.isdigit() and state not in ("PENDING", "RUNNING", "SUSPENDED", "RESIZING"):
+                entry = Accounted(
+                    job_id=int(raw),
+                    state=state.split()[0],
+                    start=_number(start),
+                    elapsed_s=float(_number(elapsed)),
+                    gpus=_gpus(tres),
+                    exit_code=code,
+                    nodes="" if nodes == "None assigned" else nodes,
+                    energy_kwh=_number(joules) / 3.6e6 or None,
+                )
+                found.setdefault((int(array), int(place)), []).append(entry)
+    for entries in found.values():
+        entries.sort(key=lambda entry: entry.start)
+    return found
+
+
+def cancel(arrays: Iterable[int], pending_only: bool = False) -> None:
+    """Cancel job arrays, or of each what hasn't started; one that is over by now doesn't matter."""
+    if ids := [str(array) for array in arrays]:
+        _run(["scancel", "--quiet", *(["--state=PENDING"] if pending_only else []), *ids], os.environ)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """What ``sinfo`` says of a partition."""
+
+    types: frozenset[str]
+    gpus_per_node: int
+    default_limit_s: int | None
+
+
+def partitions() -> dict[str, PartitionFacts]:
+    """The partitions that this user may see, by name."""
+    found: dict[str, PartitionFacts] = {}
+    for line in _output("sinfo", "-h", "-o", "%R|%L|%l|%G").splitlines():
+        name, default, longest, gres = line.split("|", 3)
+        request = parse_gpu_request({"tres_per_node": gres})
+        types = frozenset((request.type or "").split(",")) - {""} if request else frozenset()
+        facts = PartitionFacts(
+            types,
+            (request.per_node or 0) if request else 0,
+            time_limit_s(default) or time_limit_s(longest),
+        )
+        known = found.get(name, facts)
+        found[name] = PartitionFacts(
+            known.types | facts.types, max(known.gpus_per_node, facts.gpus_per_node), facts.default_limit_s
+        )
+    return found
+
+
+def _gpus(tres: str) -> int:
+    """GPUs in a list such as ``cpu=4,gres/gpu:a100=2,gres/gpu=2``."""
+    found = re.search(r"gres/gpu=(\d+)", tres)
+    return int(found[1]) if found else sum(map(int, re.findall(r"gres/gpu:[^=,]+=(\d+)", tres)))
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0
+
+
+def _output(*command: str) -> str:
+    done = _run(command, {**os.environ, "SLURM_TIME_FORMAT": "%s"})
+    if done.returncode != 0:
+        raise SlurmError(f"{command[0]}: {_problem(done.stderr)}")
+    return done.stdout
+
+
+def _run(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None, lock: IO[bytes] | None = None
+) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            env=environment,
+            cwd=folder,
+            pass_fds=[lock.fileno()] if lock else [],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+            check=False,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise SlurmError(f"there is no {command[0]} here; run this where jobs are submitted") from None
+    except subprocess.TimeoutExpired:
+        raise Later(f"{command[0]} timed out after {TIMEOUT_S} s") from None
+
+
+def _problem(stderr: str) -> str:
+    """The last line that a command of Slurm's has complained with."""
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    return lines[-1].partition("error: ")[2] or lines[-1] if lines else "it failed without a word"

@@ -1,0 +1,111 @@
+"""What was submitted and what came of it: an append-only file of JSON lines, from which a killed call goes on.
+
+A job array is written down before Slurm is asked for it, under an id that stands in the job's comment. So after a crash
+it is found in Slurm's queue or accounting, or was never submitted. The file is locked, and sbatch inherits the lock: as
+long as an sbatch of a killed call still tries, no other call can begin.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from slurmcast.codec import CodecError, from_json, to_json
+from slurmcast.label.words import Batch, Run
+
+PATIENCE_S = 20.0
+"""How long the lock may be held by what a killed call has left: an sbatch, or what that hands the sources over."""
+
+
+class StateError(Exception):
+    """The file can't be used; the message says what to do."""
+
+
+class State:
+    """The file at ``path``, which is made where it isn't there. Raises :class:`StateError`, and OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.batches: dict[str, Batch] = {}
+        self.runs: dict[tuple[str, int, int], Run] = {}
+        self.file = path.open("a+b", buffering=0)
+        self._lock()
+        self.file.seek(0)
+        lines = self.file.read().split(b"\n")
+        if lines[-1]:
+            self.file.write(b"\n")  # closes what a full disk or a power cut has left
+        for number, line in enumerate(lines, start=1):
+            if line:
+                self._remember(line, number, torn=number == len(lines))
+
+    def _lock(self) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    message = f"{self.path}: another slurmcast label uses it; wait for its end, or give another --state"
+                    raise StateError(message) from None
+                time.sleep(0.1)
+
+    def _remember(self, line: bytes, number: int, torn: bool) -> None:
+        try:
+            event = json.loads(line)
+            if "batch" in event:
+                batch = from_json(Batch, event["batch"])
+                self.batches[batch.id] = batch
+            elif "run" in event:
+                run = from_json(Run, event["run"])
+                self.runs[run.batch, run.task, run.start] = run
+            elif "void" in event:
+                self.batches.pop(event["void"], None)
+            else:
+                raise ValueError
+        except (ValueError, TypeError, CodecError):
+            if not torn:
+                message = f"{self.path}, line {number}: not written by slurmcast label; give another file by --state"
+                raise StateError(message) from None
+
+    def _append(self, events: Iterable[dict[str, Any]]) -> None:
+        """Returns when the disk has them."""
+        self.file.write(b"".join(json.dumps(event).encode() + b"\n" for event in events))
+        os.fsync(self.file.fileno())
+
+    def intend(self, batch: Batch) -> None:
+        """Write down that ``batch`` is about to be submitted."""
+        self._append([{"batch": to_json(batch)}])
+        self.batches[batch.id] = batch
+
+    def submitted(self, batch: Batch, job_id: int) -> None:
+        """Slurm took it."""
+        self.intend(replace(batch, job_id=job_id))
+
+    def refused(self, batch: Batch, reason: str) -> None:
+        """Slurm will never take it."""
+        self.intend(replace(batch, refused=reason))
+
+    def void(self, batch: Batch) -> None:
+        """It never came to Slurm, and may be tried again."""
+        self._append([{"void": batch.id}])
+        del self.batches[batch.id]
+
+    def ended(self, runs: Iterable[Run]) -> None:
+        """Write down runs, new ones or such of which more is known now."""
+        new = [run for run in runs if self.runs.get((run.batch, run.task, run.start)) != run]
+        if new:
+            self._append({"run": to_json(run)} for run in new)
+        self.runs |= {(run.batch, run.task, run.start): run for run in new}
+
+    def open_tasks(self, batch: Batch) -> list[int]:
+        """The runs of ``batch`` that aren't over, by their place in the array."""
+        if batch.refused:
+            return []
+        over = {run.task for run in self.runs.values() if run.batch == batch.id and run.final}
+        return [task for task in range(batch.runs) if task not in over]
