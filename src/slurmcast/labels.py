@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ def examples(labels: Iterable[Label], vectors: Mapping[str, NDArray[np.float32]]
             energy_kwh=label.outcome.energy_kwh,
             gpu_memory_gb=label.outcome.gpu_memory_gb,
         )
-        for label in labels
+        for label in of_one_kind(labels)
         if label.text_key in vectors
     ]
 
@@ -46,8 +47,25 @@ def runs(labels: Iterable[Label], origin: Origin) -> list[Run]:
             energy_kwh=label.outcome.energy_kwh,
             ended=label.outcome.end_time,
         )
-        for label in labels
+        for label in of_one_kind(labels)
         if (kin := kinship(label.origin, origin)) is not None
+    ]
+
+
+def of_one_kind(labels: Iterable[Label]) -> list[Label]:
+    """``labels`` with energies of one kind, that of the run which was measured last: whole nodes' (of Slurm's
+    ConsumedEnergy) and GPUs' don't compare. The others have none."""
+    listed = list(labels)
+    measured = [label.outcome for label in listed if label.outcome.energy_kwh is not None]
+    of_nodes = {outcome.energy_method == "slurm" for outcome in measured}
+    if len(of_nodes) < 2:
+        return listed
+    last = max(measured, key=lambda outcome: outcome.end_time).energy_method == "slurm"
+    return [
+        label
+        if (label.outcome.energy_method == "slurm") is last
+        else replace(label, outcome=replace(label.outcome, energy_kwh=None))
+        for label in listed
     ]
 
 

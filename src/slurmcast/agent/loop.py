@@ -72,7 +72,8 @@ def run(config: Config, once: bool = False, dry_run: bool = False) -> int:
             return 0
     from slurmcast.cluster.pyslurm_cluster import PyslurmCluster
 
-    agent = Agent(config, PyslurmCluster(config.partition), Client(config), Journal(config.paths.journal))
+    cluster = PyslurmCluster(config.partition, config.agent.usage_from)
+    agent = Agent(config, cluster, Client(config), Journal(config.paths.journal))
     if single:
         return _single(agent, dry_run)
     Waker(Client(config), wake, stop).start()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyslurm
 
-from slurmcast.cluster import records
+from slurmcast.cluster import records, usage
 from slurmcast.cluster.base import ClusterError, Refused
 from slurmcast.config import PartitionConfig
 from slurmcast.model import Change, Job, Outcome, Partition
@@ -35,8 +35,9 @@ class _ZeroThatCounts(int):
 class PyslurmCluster:
     """Slurm through pyslurm; accounting through pyslurm.db."""
 
-    def __init__(self, managed: Sequence[PartitionConfig]) -> None:
-        self._managed = managed
+    def __init__(self, managed: Sequence[PartitionConfig], usage_from: Sequence[str] = ()) -> None:
+        """``usage_from``: names of readers (:mod:`slurmcast.cluster.usage`) that finished runs are shown to."""
+        self._managed, self._usage_from = managed, usage_from
         self._requests: dict[tuple[int, int], Mapping[str, str]] = {}
         self._users_until = 0.0
 
@@ -110,8 +111,21 @@ class PyslurmCluster:
         except pyslurm.RPCError as error:
             raise ClusterError(f"can't load accounting records: {error}") from None
         names = {config.name for config in self._managed}
-        outcomes = [records.outcome(record) for record in loaded if record.partition in names]
-        return [outcome for outcome in outcomes if outcome is not None and outcome.end_time >= since]
+        made = ((record, records.outcome(record)) for record in loaded if record.partition in names)
+        ended = [(record, outcome) for record, outcome in made if outcome is not None and outcome.end_time >= since]
+        return self._with_usage(ended) if self._usage_from else [outcome for _, outcome in ended]
+
+    def _with_usage(self, ended: Sequence[tuple[Any, Outcome]]) -> list[Outcome]:
+        try:
+            cpus_of = {name: node.effective_cpus or node.total_cpus for name, node in pyslurm.Nodes.load().items()}
+        except pyslurm.RPCError as error:
+            raise ClusterError(f"can't load nodes: {error}") from None
+        outcomes = []
+        for record, outcome in ended:
+            alone = usage.alone(record.cpus, pyslurm.utils.nodelist_from_range_str(record.nodelist), cpus_of)
+            run = usage.Finished(record, alone)
+            outcomes.append(usage.read(self._usage_from, run, outcome))
+        return outcomes
 
 
 def _output(*command: str) -> str:

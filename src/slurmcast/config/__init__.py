@@ -101,6 +101,8 @@ def _contradictions(config: Config) -> Iterator[str]:
         yield f"meter.max_gap_s = {meter.max_gap_s}: must be at least twice meter.period_s"
     if cap_w is not None and not 0 < cap_w < math.inf:
         yield f"agent.power_cap_w = {cap_w}: must be positive, and finite"
+    if meter.nodes and "slurm" in config.agent.usage_from:
+        yield 'agent.usage_from with "slurm" (energy of whole nodes) can\'t be beside meter.nodes (of GPUs): drop one'
     powerless = [part.name for part in config.partition if part.prior_power_w is None]
     if cap_w is not None and powerless:
         yield f"agent.power_cap_w needs prior_power_w of [[partition]] {', '.join(powerless)}"

@@ -246,6 +246,8 @@ class AgentConfig:
     max_updates: int = ranged(200, 1, 10**6)
     max_readback: int = ranged(20, 0, 10**6)
     allow_higher_billing: bool = False
+    usage_from: tuple[Literal["slurm", "jobstats"], ...] = ()
+    """Whose figures of finished runs are read from Slurm's accounting: ConsumedEnergy, jobstats (docs/meter.md)."""
 
 
 @dataclass(frozen=True)

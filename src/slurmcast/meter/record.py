@@ -72,6 +72,8 @@ class EnergyRecord:
     shared: str
     """Why the energy can't be attributed to the job; empty where it can."""
     used: tuple[GpuUse, ...]
+    host_energy_j: float | None = None
+    """Of the node's processors and memory, beside the GPUs'; None where not measured or not the job's alone."""
 
     @property
     def name(self) -> str:
@@ -88,16 +90,10 @@ class EnergyRecord:
         return sum(use.energy_j for use in self.used)
 
     @property
-    def peak_memory_gb(self) -> float | None:
-        """That of the GPU that used most; None where it isn't known of each."""
-        peaks = [use.peak_memory_gb for use in self.used]
-        return None if self.shared or None in peaks else max((p for p in peaks if p is not None), default=None)
-
-    @property
     def fault(self) -> str:
         """What is impossible about the record; empty where nothing is."""
         values = [value for use in self.used for value in astuple(use) if isinstance(value, float)]
-        numbers = [self.began, self.ended, *values]
+        numbers = [self.began, self.ended, self.host_energy_j or 0.0, *values]
         if not all(map(math.isfinite, numbers)) or min(numbers) < 0 or self.ended < self.began:
             return "times and energies must be finite and not negative"
         if min(self.job_id, self.nodes) < 1 or self.start_time < 0 or self.gpus < len(self.used):
@@ -112,22 +108,51 @@ def join(outcome: Outcome, records: Iterable[EnergyRecord]) -> Outcome:
     shards of a GPU has none by Slurm's word.
     """
     mine = {r.node: r for r in records if r.job_id == outcome.job_id and _is_of(r, outcome)}
-    parts = [r.energy_j for r in mine.values()]
-    energy_j = sum(part for part in parts if part is not None)
-    whole = bool(mine) and len(mine) == max(r.nodes for r in mine.values()) and None not in parts
-    if not whole or sum(r.gpus for r in mine.values()) != outcome.gpus:
+    if not mine or len(mine) != max(r.nodes for r in mine.values()):
         return outcome
-    peaks = [r.peak_memory_gb for r in mine.values()]
-    peak = None if None in peaks else max(p for p in peaks if p is not None)
+    outcome = replace(outcome, host_energy_kwh=_kwh(r.host_energy_j for r in mine.values()))
+    energy_kwh = _kwh(r.energy_j for r in mine.values())
+    if energy_kwh is None or sum(r.gpus for r in mine.values()) != outcome.gpus:
+        return outcome
     uses = [use for r in mine.values() for use in r.used]
-    shares = [use.utilisation for use in uses if use.utilisation is not None]
+    peak_gb = _each(use.peak_memory_gb for use in uses)
+    shares = _each(use.utilisation for use in uses)
     return replace(
         outcome,
-        energy_kwh=energy_j / J_PER_KWH,
+        energy_kwh=energy_kwh,
         energy_method=", ".join(sorted({use.method for use in uses})),
-        gpu_memory_gb=outcome.gpu_memory_gb if peak is None else peak,
-        gpu_utilisation=sum(shares) / len(uses) if len(shares) == len(uses) else outcome.gpu_utilisation,
+        gpu_memory_gb=max(peak_gb) if peak_gb else outcome.gpu_memory_gb,
+        gpu_utilisation=sum(shares) / len(shares) if shares else outcome.gpu_utilisation,
     )
+
+
+def filled(known: Outcome, told: Outcome) -> Outcome:
+    """``known`` with what was measured and comes only now; what is there already stays."""
+    energy = told if known.energy_kwh is None else known
+    return replace(
+        known,
+        energy_kwh=energy.energy_kwh,
+        energy_method=energy.energy_method,
+        host_energy_kwh=_first(known.host_energy_kwh, told.host_energy_kwh),
+        gpu_memory_gb=_first(known.gpu_memory_gb, told.gpu_memory_gb),
+        gpu_utilisation=_first(known.gpu_utilisation, told.gpu_utilisation),
+    )
+
+
+def _kwh(joules: Iterable[float | None]) -> float | None:
+    """The sum, where each is known."""
+    parts = _each(joules)
+    return sum(parts) / J_PER_KWH if parts else None
+
+
+def _each(values: Iterable[float | None]) -> list[float]:
+    """All of them where each is known, else none."""
+    listed = list(values)
+    return [] if None in listed else [value for value in listed if value is not None]
+
+
+def _first(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one
 
 
 def _is_of(record: EnergyRecord, outcome: Outcome) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
 
 from slurmcast.codec import from_json, to_json
-from slurmcast.meter.record import SLACK_S, EnergyRecord, join
+from slurmcast.meter.record import SLACK_S, EnergyRecord, filled, join
 from slurmcast.model import Decision, Estimate, Job, Outcome, Reading
 from slurmcast.store.database import StoreError
 from slurmcast.store.promises import Promises
@@ -205,16 +205,18 @@ class Store(Promises):
     # Outcomes
 
     def add_outcomes(self, outcomes: Iterable[Outcome]) -> int:
-        """Store finished runs, each once; energy may be added later but is never taken away. How many were new."""
+        """Store finished runs, each once; what was measured may be added later but is never taken away or changed. How
+        many were new."""
         new = 0
         with self.transaction():
             for told in outcomes:
-                o = self._measured(told)
-                key = (self._cluster, o.job_id, o.submit_time, o.start_time)
+                key = (self._cluster, told.job_id, told.submit_time, told.start_time)
                 where = f"{_THE_JOB} AND start_time = ?"
                 row = self._db.execute(f"SELECT outcome FROM outcome WHERE {where}", key).fetchone()
                 new += row is None
-                if row is None or (o.energy_kwh is not None and json.loads(row[0])["energy_kwh"] is None):
+                known = None if row is None else from_json(Outcome, json.loads(row[0]))
+                o = self._measured(told) if known is None else filled(known, self._measured(told))
+                if o != known:
                     values = (*key, o.array_job_id or o.job_id, readable(o.state), json.dumps(to_json(o)))
                     self._db.execute("INSERT OR REPLACE INTO outcome VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         return new
