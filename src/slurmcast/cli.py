@@ -12,9 +12,10 @@ import click
 
 from slurmcast import __version__, config, show
 from slurmcast.client import ENVIRONMENT, Client
-from slurmcast.console import Failure, Finite, as_json, emit, guarded
+from slurmcast.console import Failure, Finite, as_json, emit, guarded, named
 from slurmcast.label.command import label
 from slurmcast.meter.command import meter
+from slurmcast.report.command import report
 from slurmcast.simulate.cli import simulate
 from slurmcast.simulate.commands_tune import tune
 
@@ -25,13 +26,6 @@ class JobId(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number: Any = str(value).partition("_")[0]
         return super().convert(number, param, ctx)
-
-
-def _named(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    """``value``, a name if anything: an empty one is a variable that wasn't set, and doesn't stand for everybody."""
-    if value is not None and not (value.strip() and value.isprintable()):
-        raise click.BadParameter(f"{value!r} is no name.")
-    return value
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -51,6 +45,7 @@ def main(context: click.Context, config_path: Path | None) -> None:
 
 main.add_command(simulate)
 main.add_command(meter)
+main.add_command(report)
 main.add_command(tune)
 main.add_command(label)
 
@@ -118,8 +113,8 @@ def queue(cfg: config.Config, as_json: bool) -> None:
 
 @main.command(short_help="Show or set the weight of energy.")
 @click.argument("value", type=Finite(min=0), required=False)
-@click.option("--partition", callback=_named, metavar="P", help="For jobs on partition P; shown: what holds there.")
-@click.option("--qos", callback=_named, metavar="Q", help="For jobs of QOS Q; shown: what holds for them.")
+@click.option("--partition", callback=named, metavar="P", help="For jobs on partition P; shown: what holds there.")
+@click.option("--qos", callback=named, metavar="Q", help="For jobs of QOS Q; shown: what holds for them.")
 @click.option("--reset", is_flag=True, help="Back to what the configuration says.")
 @click.option("--history", is_flag=True, help="Who set what when.")
 @as_json
@@ -205,7 +200,8 @@ def agent(cfg: config.Config, once: bool, dry_run: bool) -> None:
 
 
 @main.command(short_help="Train a probe on the finished jobs.")
-@click.option("--kind", help="size+ratio, paper, log or log+numbers; default: probe.kind of the configuration.")
+@click.option("--when-due", is_flag=True, help="Only where estimates have drifted, or enough jobs have finished.")
+@click.option("--kind", type=click.Choice(config.PROBE_KINDS), help="Default: probe.kind of the configuration.")
 @click.option("--force", is_flag=True, help="Put the model to use even where the test speaks against it.")
 @click.option("--list", "listed", is_flag=True, help="Show the versions that there are, with their figures.")
 @click.option(
@@ -218,20 +214,32 @@ def agent(cfg: config.Config, once: bool, dry_run: bool) -> None:
 @as_json
 @click.pass_obj
 @guarded
-def train(cfg: config.Config, kind: str | None, force: bool, listed: bool, rollback: str | None, as_json: bool) -> None:
+def train(
+    cfg: config.Config,
+    when_due: bool,
+    kind: str | None,
+    force: bool,
+    listed: bool,
+    rollback: str | None,
+    as_json: bool,
+) -> None:
     """Train a probe on the finished jobs in the store; the daemon takes it over at once.
 
     First a model trained on the older jobs is tested on the newest ones: only where it isn't worse than what is in use,
     a model trained on all jobs is put to use. To be run as the daemon's user: runuser -u slurmcast -- slurmcast train
     """
-    from slurmcast.train import TrainError, train_from_store, versions
+    from slurmcast.train import TrainError, train_from_store, train_when_due, versions
     from slurmcast.train import rollback as go_back
 
-    if sum((listed, rollback is not None, force or kind is not None)) > 1:
-        raise click.UsageError("--list, --rollback and training (--kind, --force) are three different things")
+    if sum((when_due, listed, rollback is not None, force or kind is not None)) > 1:
+        raise click.UsageError(
+            "--when-due, --list, --rollback and training by hand (--kind, --force) are four different things"
+        )
     try:
         if listed:
             emit(versions(cfg), as_json, show.versions)
+        elif when_due:
+            emit(train_when_due(cfg), as_json, show.trained_when_due)
         elif rollback is not None:
             emit(go_back(cfg, rollback), as_json, show.rolled_back)
         else:

@@ -37,6 +37,13 @@ class Finite(click.FloatRange):
         return number
 
 
+def named(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """``value``, a name if anything: an empty one is a variable that wasn't set, and doesn't stand for everybody."""
+    if value is not None and not (value.strip() and value.isprintable()):
+        raise click.BadParameter(f"{value!r} is no name.")
+    return value
+
+
 def reads(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
     """A callback by which an option has what ``read`` makes of its text; where that raises ValueError, it is wrong
     usage."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from slurmcast.config.sections import (
     MOST_KAPPA,
+    PROBE_KINDS,
     AgentConfig,
     AlignConfig,
     ClientConfig,
@@ -25,13 +26,16 @@ from slurmcast.config.sections import (
     ProbeConfig,
     QosConfig,
     RemoteConfig,
+    ReportConfig,
     StarCoderConfig,
+    TrainConfig,
 )
 from slurmcast.config.tables import ConfigError, build
 
 __all__ = [
     "DEFAULT_PATH",
     "MOST_KAPPA",
+    "PROBE_KINDS",
     "AgentConfig",
     "AlignConfig",
     "ClientConfig",
@@ -46,7 +50,9 @@ __all__ = [
     "ProbeConfig",
     "QosConfig",
     "RemoteConfig",
+    "ReportConfig",
     "StarCoderConfig",
+    "TrainConfig",
     "load",
     "parse",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import MISSING, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from slurmcast.config.tables import ranged
 
@@ -132,16 +132,34 @@ class EncoderConfig:
     starcoder: StarCoderConfig = field(default_factory=StarCoderConfig)
 
 
+ProbeKind = Literal["paper", "log", "log+numbers", "size+ratio"]
+PROBE_KINDS: tuple[ProbeKind, ...] = get_args(ProbeKind)
+
+
 @dataclass(frozen=True)
 class ProbeConfig:
     """``[probe]``: which probe estimates from the vectors, and what a job costs before any is trained."""
 
-    kind: Literal["paper", "log", "log+numbers", "size+ratio"] = "size+ratio"
+    kind: ProbeKind = "size+ratio"
     seed: int = ranged(0, 0, 1 << 62)
     keep: int = ranged(10, 1, 10**6)
     """How many trained models are kept, the newest; the one in use and the one before it always are."""
     targets: tuple[Literal["time", "energy", "memory"], ...] = ("time", "energy", "memory")
     """What is predicted of a job, where enough of it was measured; without ``time`` nothing could be."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """``[train]``: when ``slurmcast train --when-due`` trains, and by what it knows that estimates have drifted."""
+
+    new_labels: int = ranged(200, 1, 10**9)
+    """Train when as many jobs have finished since the model in use was trained."""
+    least_new: int = ranged(20, 1, 10**9)
+    """Train earlier where estimates have drifted, but not before as many jobs have finished since the last training."""
+    window: int = ranged(200, 10, 10**6)
+    """Jobs, the latest, whose figures are shown."""
+    false_alarm_jobs: float = ranged(1000.0, 10, 1e9)
+    """About how many jobs finish on average until drift is seen where there is none."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +214,17 @@ class FootprintConfig:
     """Power usage effectiveness."""
     wue_l_per_kwh: float | None = ranged(None, 0, 1000)
     """Water usage effectiveness, litres per kWh of the computers."""
+
+
+@dataclass(frozen=True)
+class ReportConfig:
+    """``[report]``: what energy costs; where it isn't given, ``slurmcast report`` shows no cost."""
+
+    price_per_kwh: float | None = ranged(None, 0, 10**6)
+    price_file: Path | None = None
+    """A CSV table with the same over time (docs/report.md); ``price_per_kwh`` holds where it says nothing."""
+    currency: str = ""
+    """What prices are in, as it is to be shown."""
 
 
 @dataclass(frozen=True)
@@ -260,9 +289,11 @@ class Config:
     client: ClientConfig = field(default_factory=ClientConfig)
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     probe: ProbeConfig = field(default_factory=ProbeConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
     align: AlignConfig = field(default_factory=AlignConfig)
     agent: AgentConfig = field(default_factory=AgentConfig)
     footprint: FootprintConfig = field(default_factory=FootprintConfig)
     meter: MeterConfig = field(default_factory=MeterConfig)
+    report: ReportConfig = field(default_factory=ReportConfig)
     partition: tuple[PartitionConfig, ...] = ()
     qos: tuple[QosConfig, ...] = ()

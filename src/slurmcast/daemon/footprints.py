@@ -21,11 +21,11 @@ class Footprints:
         self._config = config
         path = config.intensity_file
         self._file = SeriesFile(path, "footprint.intensity_file", OTHERWISE) if path is not None else None
-        self._site()  # so that the log tells at the start what is wrong with the file
+        self.site()  # so that the log tells at the start what is wrong with the file
 
     def shown(self, estimates: Iterable[Estimate], start: float) -> list[Answer]:
         """Estimates as the contract of ``--json`` has them, of a job that starts at ``start``. Blocks on the file."""
-        site = self._site()
+        site = self.site()
         return [
             to_json(estimate)
             | {
@@ -35,7 +35,8 @@ class Footprints:
             for estimate in estimates
         ]
 
-    def _site(self) -> Site:
+    def site(self) -> Site:
+        """What holds now. Blocks on the file."""
         config = self._config
         series = self._file.series() if self._file is not None else None
         return Site(config.g_per_kwh, series, config.pue, config.wue_l_per_kwh)

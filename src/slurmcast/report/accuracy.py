@@ -1,0 +1,139 @@
+"""Estimates against what became of them: errors, what the intervals held, time limits. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from slurmcast.report.runs import QUANTILES, Bools, Floats, Runs
+from slurmcast.report.sketch import Tally
+from slurmcast.report.usage import ALL
+
+PER_DECADE = 8
+"""Cells of the scatter in a factor of ten, along each axis: neighbours are 33 % apart."""
+USED_BINS = 10
+"""Of the share of a time limit that was used."""
+_PLACES = ("below_p10", "p10_to_p50", "p50_to_p90", "above_p90")
+"""Where the real value may lie in its interval, which should hold 10, 40, 40 and 10 % of them."""
+
+
+class Accuracy:
+    """Compares completed runs that had an estimate. A run that was cut off says only that it would have been longer."""
+
+    def __init__(self) -> None:
+        self.time, self.energy = Errors(), Errors()
+        self.limits = Limits()
+        self._counts: Counter[str] = Counter()
+
+    def add(self, runs: Runs) -> None:
+        """Compare these runs too."""
+        completed = np.array([state == "COMPLETED" for state in runs.state], np.bool_)
+        known = ~np.isnan(runs.time_s[:, 1])
+        self._counts.update(completed=int(completed.sum()), compared=int((completed & known).sum()))
+        self.time.add(runs, completed, runs.time_s, runs.elapsed_s)
+        self.energy.add(runs, completed, runs.kwh, runs.energy_kwh)
+        self.limits.add(runs, completed)
+
+    def answer(self) -> dict[str, Any]:
+        """How many completed runs had an estimate, and how those of ``time`` and ``energy`` did; ``limits``: the
+        users' time limits."""
+        return {
+            "completed_runs": self._counts["completed"],
+            "estimated_runs": self._counts["compared"],
+            "time": self.time.answer(),
+            "energy": self.energy.answer(),
+            "limits": self.limits.answer(),
+        }
+
+
+class Errors:
+    """Those of one quantity, in all, by the source of the estimate, and by partition."""
+
+    def __init__(self) -> None:
+        self._by = {dimension: Tally() for dimension in ("total", "source", "partition")}
+        self._cells: Counter[tuple[str, int, int]] = Counter()
+
+    def add(self, runs: Runs, chosen: Bools, predicted: Floats, real: Floats) -> None:
+        """``predicted`` (n, 3) against ``real`` (n,), of the ``chosen`` runs where both are known and above 0."""
+        at = np.flatnonzero(chosen & (predicted[:, 1] > 0) & (real > 0))
+        predicted, real = predicted[at], real[at]
+        place = (real[:, None] > predicted).sum(axis=1)
+        sums = {name: (place == number).astype(np.float64) for number, name in enumerate(_PLACES)}
+        ratio = predicted[:, 1] / real
+        spreads = {"ratio": ratio, "error": np.abs(ratio - 1)}
+        sources = [runs.source[i] for i in at.tolist()]
+        self._by["total"].add([ALL] * len(at), sums, spreads)
+        self._by["source"].add(sources, sums, spreads)
+        self._by["partition"].add([runs.partition[i] for i in at.tolist()], sums, spreads)
+        cells = np.floor(np.log10(np.stack([predicted[:, 1], real])) * PER_DECADE).astype(np.int64)
+        self._cells.update(zip(sources, *cells.tolist(), strict=True))
+
+    def answer(self) -> dict[str, Any]:
+        """Figures in all and by source and partition, and the scatter: for each source the ``cells`` ``[predicted,
+        real, runs]``, at their middle."""
+        tables = {name: self._rows(self._by[name]) for name in ("source", "partition")}
+        cells: dict[str, list[list[float]]] = {}
+        for (source, x, y), count in sorted(self._cells.items()):
+            cells.setdefault(source, []).append([_middle(x), _middle(y), count])
+        return {"total": self._row(self._by["total"], ALL), **tables, "cells": cells}
+
+    def _rows(self, tally: Tally) -> list[dict[str, Any]]:
+        rows = [{"name": name, **self._row(tally, name)} for name in tally.labels]
+        return sorted(rows, key=lambda row: (-row["runs"], row["name"]))
+
+    @staticmethod
+    def _row(tally: Tally, name: str) -> dict[str, Any]:
+        counts = [round(tally.sum(name, place)) for place in _PLACES]
+        runs = sum(counts)
+        median, p90 = tally.quantiles(name, "error", (0.5, 0.9))
+        spread = tally.quantiles(name, "ratio", QUANTILES)
+        below: list[float] = (np.cumsum(counts[:3]) / runs).tolist() if runs else []
+        return {
+            "runs": runs,
+            "median_error": median,
+            "p90_error": p90,
+            "inside_80": (counts[1] + counts[2]) / runs if runs else None,
+            "below": below,
+            "ratio": spread,
+        }
+
+
+class Limits:
+    """The users' time limits against real times, and against what the estimates would have allowed."""
+
+    def __init__(self) -> None:
+        self._tally = Tally()
+        self._used = np.zeros(USED_BINS, np.int64)
+
+    def add(self, runs: Runs, chosen: Bools) -> None:
+        """Compare the ``chosen`` runs whose limit is known."""
+        at = np.flatnonzero(chosen & (runs.limit_s > 0) & (runs.elapsed_s > 0))
+        limit, real, high = runs.limit_s[at], runs.elapsed_s[at], runs.time_s[at, 2]
+        estimated = high > 0  # nor NaN
+        unused = {"unused_gpu_hours": runs.gpus[at] * np.maximum(limit - real, 0.0) / 3600, "runs": np.ones(len(at))}
+        both = {"estimated_limit": np.where(estimated, limit / real, np.nan), "p90": high / real}
+        self._tally.add([ALL] * len(at), unused, {"limit": limit / real, **both})
+        used = np.minimum((real / limit * USED_BINS).astype(np.int64), USED_BINS - 1)
+        self._used += np.bincount(used, minlength=USED_BINS)
+
+    def answer(self) -> dict[str, Any]:
+        """Median of limit over real time, for all and where there was an estimate, beside that of p90 over real time;
+        GPU hours that were asked for and not used; ``used``: runs by the share of the limit, in tenths."""
+
+        def median(measure: str) -> float | None:
+            return self._tally.quantiles(ALL, measure, (0.5,))[0]
+
+        return {
+            "runs": int(self._used.sum()),
+            "limit_over_real": median("limit"),
+            "limit_over_real_estimated": median("estimated_limit"),
+            "p90_over_real": median("p90"),
+            "unused_gpu_hours": self._tally.sum(ALL, "unused_gpu_hours") if self._used.any() else None,
+            "used": self._used.tolist(),
+        }
+
+
+def _middle(cell: int) -> float:
+    return float(10 ** ((cell + 0.5) / PER_DECADE))
