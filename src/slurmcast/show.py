@@ -215,6 +215,15 @@ def trained(answer: Answer) -> None:
     console.print(table)
 
 
+def trained_when_due(answer: Answer) -> None:
+    """What ``train --when-due`` did."""
+    if answer["due"]:
+        terminal().print(f"Trained: {answer['because']}.", soft_wrap=True)
+        trained(answer)
+    else:
+        terminal().print(f"Not trained: {answer['because']}.", soft_wrap=True)
+
+
 def versions(answer: Sequence[Answer]) -> None:
     """What ``train --list`` shows."""
     table = _table("Models, the newest first", "version", "", "kind", "examples", "median error of time")

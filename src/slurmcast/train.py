@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar, cast, get_args, get_type_hints
+from typing import Any, ParamSpec, TypeVar, cast
 
-from slurmcast.config import Config, ProbeConfig
+from slurmcast.codec import to_json
+from slurmcast.config import Config
+from slurmcast.drift.trainings import Busy, Training, recorded
+from slurmcast.drift.watch import Look, keep, last_look, look
 from slurmcast.encoder.base import EncoderError, name_of
 from slurmcast.encoder.cache import VectorCache
 from slurmcast.evaluation.cases import Case, TooFewJobs, cases, site
@@ -34,7 +38,7 @@ def said(function: Callable[P, T]) -> Callable[P, T]:
     def inner(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
-        except (EncoderError, StoreError, TrainingError, ModelError) as error:
+        except (EncoderError, StoreError, TrainingError, ModelError, Busy) as error:
             raise TrainError(str(error)) from None
         except sqlite3.Error as error:
             raise TrainError(f"store.db or embeddings.db: {error}; run as the user of slurmcastd") from None
@@ -48,9 +52,43 @@ def said(function: Callable[P, T]) -> Callable[P, T]:
 def train_from_store(config: Config, kind: str | None = None, force: bool = False) -> dict[str, Any]:
     """Test a model of ``kind`` (default: the configuration's) on the newest jobs; where it passes, or with ``force``,
     train it on all completed jobs whose submission the store knows and put it to use. What was done, for printing."""
-    probe = probe_config(config, kind)
     ordered, encoder = known_cases(config)
+    if kind is not None:
+        config = replace(config, probe=replace(config.probe, kind=cast(Any, kind)))
+    return _recorded(config, ordered, encoder, "by hand", force)
+
+
+@said
+def train_when_due(config: Config) -> dict[str, Any]:
+    """Look whether estimates hold what they promise, and train where it is time to; else say why not."""
+    ordered, encoder = known_cases(config)
+    seen = _watched(config, ordered, encoder)
+    answer = {"due": seen.due.now, "because": seen.due.reason}
+    return answer | _recorded(config, ordered, encoder, seen.due.reason) if seen.due.now else answer
+
+
+def _recorded(
+    config: Config, ordered: Sequence[Case], encoder: str, because: str, force: bool = False
+) -> dict[str, Any]:
+    """Train, and write down what came of it."""
     registry = Registry(config.paths.models)
+    training = Training(time.time(), because, len(ordered), registry.current() or "")
+    with recorded(registry.folder, training) as end:
+        answer = _train(config, registry, ordered, encoder, force)
+        end(answer["promoted"], answer["reason"], answer.get("model", ""))
+    _watched(config, ordered, encoder)
+    return answer
+
+
+def _watched(config: Config, ordered: Sequence[Case], encoder: str) -> Look:
+    """What is seen now, also left for the metrics."""
+    seen = look(config, in_use(Registry(config.paths.models), encoder), len(ordered))
+    keep(config.paths.models, seen)
+    return seen
+
+
+def _train(config: Config, registry: Registry, ordered: Sequence[Case], encoder: str, force: bool) -> dict[str, Any]:
+    probe = config.probe
     where, type_of = site(config, ordered)
 
     def train(known: Sequence[Case], kind: str) -> Model:
@@ -75,6 +113,7 @@ def train_from_store(config: Config, kind: str | None = None, force: bool = Fals
         return answer
     model = train(ordered, probe.kind)
     figures = {**model.figures, "learned_until": max(case.ended for case in ordered), "promoted_because": reason}
+    figures["tested"] = to_json(verdict.rows) if verdict is not None else []
     version = registry.add(replace(model, figures=figures))
     registry.promote(version, ("forced; " if force else "") + reason)
     return {**answer, "model": version, "figures": figures, "pruned": registry.prune(config.probe.keep)}
@@ -98,7 +137,7 @@ def rollback(config: Config, version: str = "") -> dict[str, Any]:
 def versions(config: Config) -> list[dict[str, Any]]:
     """All versions with their figures, the newest first."""
     registry = Registry(config.paths.models)
-    current, before = registry.current(), registry.before()
+    current, before, seen = registry.current(), registry.before(), last_look(config.paths.models)
     found: list[dict[str, Any]] = []
     for version in reversed(registry.versions()):
         state = "in use" if version == current else "before" if version in before else ""
@@ -108,16 +147,10 @@ def versions(config: Config) -> list[dict[str, Any]]:
             found.append({"version": version, "state": state, "error": str(error)})
             continue
         facts: dict[str, Any] = {"kind": model.kind, "encoder": model.encoder, "figures": dict(model.figures)}
+        if seen is not None and seen.model == version:
+            facts["watch"] = to_json(seen)
         found.append({"version": version, "state": state, **facts})
     return found
-
-
-def probe_config(config: Config, kind: str | None) -> ProbeConfig:
-    """The configuration's probe, of another ``kind`` where one is given."""
-    allowed = get_args(get_type_hints(ProbeConfig)["kind"])
-    if kind is not None and kind not in allowed:
-        raise TrainError(f"--kind {kind}: must be one of {', '.join(allowed)}")
-    return replace(config.probe, kind=cast(Any, kind)) if kind is not None else config.probe
 
 
 def known_cases(config: Config) -> tuple[list[Case], str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from slurmcast.config import Config, EncoderConfig, PartitionConfig, Paths
 from slurmcast.encoder.cache import VectorCache
-from slurmcast.model import GpuRequest, Job, Outcome, Reading, Submission
-from slurmcast.probe import Example
+from slurmcast.model import Estimate, GpuRequest, Job, Outcome, Reading, Submission
+from slurmcast.probe import Example, Registry
 from slurmcast.store.store import NewSubmission, Store
 from tests.unit.probe_world import PARTITIONS, World, known_scripts
 
@@ -31,10 +31,15 @@ def jobs(count: int, seed: int = 0, both: float = 0.2) -> list[Example]:
 
 
 def fill(
-    config: Config, examples: Sequence[Example], first: int = 0, keep_scripts: bool = False, first_uid: int = 1000
+    config: Config,
+    examples: Sequence[Example],
+    first: int = 0,
+    keep_scripts: bool = False,
+    first_uid: int = 1000,
+    promised: Sequence[Estimate] = (),
 ) -> None:
     """Let ``examples`` run and end, a minute apart; ``first``: how many ran before. Each script is one user's, with a
-    uid from ``first_uid`` up."""
+    uid from ``first_uid`` up. ``promised``: what the model in use expected of each, if anything."""
     store = Store(config.paths.store, config.cluster)
     cache = VectorCache(config.paths.state_dir / "embeddings.db")
     for number, example in enumerate(examples, first + 1):
@@ -48,7 +53,11 @@ def fill(
         new = NewSubmission(submission, reading, script, spool_name=f"{number}.job", keep_script=keep_scripts)
         job = Job(number, submission.user, uid, submission.name, "PENDING", "", (example.partition,), at)
         store.see([job])
-        store.claim(job, store.add(new, []))
+        submission = store.add(new, [])
+        store.claim(job, submission)
+        if promised:
+            store.set_estimates(submission, [promised[number - first - 1]], Registry(config.paths.models).current())
+            store.promise_started([replace(job, start_time=at)])
         outcome = Outcome(number, at, example.partition, example.gpu_type, example.gpus, "COMPLETED", at, at + 1, 0.0)
         store.add_outcomes([replace(outcome, elapsed_s=example.time_s, energy_kwh=example.energy_kwh)])
     store.close()

@@ -51,7 +51,7 @@ def invoke(tmp_path: Path, *arguments: str, config: str = "") -> Result:
         (["nothing"], 2, "No such command"),
         (["explain", "7"], 1, "start it"),
         (["queue"], 1, "start it"),
-        (["train", "--kind", "guess"], 1, "size+ratio"),
+        (["train", "--kind", "guess"], 2, "size+ratio"),
     ],
 )
 def test_exit_status_and_what_to_do(tmp_path: Path, arguments: list[str], status: int, words: str) -> None:

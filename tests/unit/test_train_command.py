@@ -57,7 +57,7 @@ def test_the_model_in_use_is_tested_itself_on_the_jobs_since(config: Config) -> 
     first = train_from_store(config)["model"]
     fill(config, every[100:130], first=100)
     answer = train_from_store(config)
-    assert answer["promoted"] and f"the model in use ({first}) on the 30 newest jobs" in answer["reason"]
+    assert answer["promoted"] and f"the model in use ({first}) on the 26 newest jobs" in answer["reason"]
 
 
 def test_one_that_has_seen_the_test_is_stood_for_by_its_kind(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,10 +167,12 @@ def test_by_hand_forth_and_back(config: Config) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "problem"),
     [
-        (("train", "--kind", "magic"), 1, "must be one of paper, log"),
+        (("train", "--kind", "magic"), 2, "not one of 'paper', 'log'"),
         (("train", "--rollback"), 1, "no version was in use before"),
-        (("train", "--list", "--rollback"), 2, "three different things"),
-        (("train", "--force", "--list"), 2, "three different things"),
+        (("train", "--list", "--rollback"), 2, "four different things"),
+        (("train", "--force", "--list"), 2, "four different things"),
+        (("train", "--force", "--when-due"), 2, "four different things"),
+        (("train", "--when-due"), 1, "store.db: no such file; run this where slurmcastd runs"),
         (("train",), 1, "store.db: no such file; run this where slurmcastd runs"),
         (("evaluate",), 1, "store.db: no such file; run this where slurmcastd runs"),
         (("evaluate", "--share", "1"), 2, "not in the range"),

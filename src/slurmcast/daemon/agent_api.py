@@ -56,6 +56,7 @@ class AgentApi:
         self.pending, self._default = jobs, default
         store.see([*jobs, *started])
         _match(store, [*jobs, *started, *self._unmatched])
+        store.promise_started([*started, *self._unmatched])
         # A running job is told once, but its spool file may come later.
         unmatched = [job for job in [*self._unmatched, *started] if store.link(job) is None]
         self._unmatched = unmatched[-MAX_UNMATCHED:]
@@ -135,7 +136,12 @@ class AgentApi:
     async def outcomes(self, ask: Ask) -> Answer:
         """Remember how runs ended."""
         outcomes = [from_json(Outcome, outcome) for outcome in ask.field("outcomes", list)]
-        stored = await self._desk.do(lambda store: store.add_outcomes(outcomes))
+
+        def remember(store: Store) -> int:
+            store.promise_ended(outcomes)
+            return store.add_outcomes(outcomes)
+
+        stored = await self._desk.do(remember)
         if stored:
             self._intake.again(await self._desk.do(lambda store: self._related(store, outcomes)))
         return {"stored": stored}

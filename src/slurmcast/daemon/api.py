@@ -25,8 +25,8 @@ from slurmcast.daemon.footprints import Footprints
 from slurmcast.daemon.intake import Intake
 from slurmcast.daemon.kappa_api import KappaApi
 from slurmcast.daemon.news import News
-from slurmcast.daemon.report_api import ReportApi
 from slurmcast.daemon.requests import Answer, Ask, Caller, Refused
+from slurmcast.drift.metrics import metrics as drift_metrics
 from slurmcast.encoder.base import EncoderError
 from slurmcast.labels import runs
 from slurmcast.model import Submission
@@ -51,7 +51,6 @@ class Api:
         capture = CaptureApi(config, desk, intake)
         kappa = KappaApi(config, desk, news)
         energy = EnergyApi(config, desk)
-        self._report = ReportApi(config, self._footprints)
         self._predicting = ThreadPoolExecutor(1, "predict")
         self._predictions: Counter[int] = Counter()
         self._routes: list[tuple[str, re.Pattern[str], Handler]] = [
@@ -65,7 +64,6 @@ class Api:
                 ("PUT", r"/v1/kappa", kappa.put),
                 ("GET", r"/v1/kappa/history", kappa.history),
                 ("POST", r"/v1/energy", energy.records),
-                ("GET", r"/v1/report", self._report.get),
                 ("GET", r"/v1/capture", capture.wanted),
                 ("POST", r"/v1/capture/(\d{1,10})", capture.sources),
                 ("POST", r"/v1/agent/jobs", self._agent.jobs),
@@ -193,9 +191,9 @@ class Api:
         rewritings = self._intake.aligning.results
         lines += ["# TYPE slurmcast_rewritings_total counter\n"] if rewritings else []
         lines += [f'slurmcast_rewritings_total{{result="{result}"}} {n}\n' for result, n in rewritings.items()]
+        lines.append(await asyncio.to_thread(drift_metrics, self._config.paths.models))
         return "".join(lines)
 
     def close(self) -> None:
-        """Let go of the threads; predictions and reports under way are given up."""
-        self._report.close()
+        """Let go of the thread; predictions under way are given up."""
         self._predicting.shutdown(wait=False, cancel_futures=True)

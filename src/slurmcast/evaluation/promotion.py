@@ -10,18 +10,20 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
 
+from slurmcast.drift.figures import Row, table
 from slurmcast.evaluation.cases import TARGETS, Case, checked, split
 from slurmcast.evaluation.estimators import Estimator, as_given, by_history, by_model, by_prior
 from slurmcast.evaluation.metrics import interval, loss
-from slurmcast.model import Interval
+from slurmcast.model import Estimate, Interval
 from slurmcast.probe.choice import learned_until
 from slurmcast.probe.model import Model
 from slurmcast.probe.prior import Site
+from slurmcast.store.promises import Promise
 
 SHARE = 0.8
 """Share of the jobs, the oldest, that the candidate learns from where too few have ended since the last model."""
@@ -44,6 +46,8 @@ class Verdict:
     """Mean loss of the candidate's estimates; less is better."""
     other_loss: float
     """The same without the candidate."""
+    rows: tuple[Row, ...] = ()
+    """How the candidate's estimates came true."""
 
 
 def trial(
@@ -57,8 +61,8 @@ def trial(
     """Test a model of ``kind`` against ``in_use`` (None: there is none) on the newest of the ``ordered`` jobs.
 
     * No model in use: the candidate, trained on the older jobs, has to be better than what is given without a model.
-    * Enough jobs have ended since the one in use was trained: these are the test. It stands as it is, the candidate is
-      trained on the older ones.
+    * Enough jobs have ended since the one in use was trained: these are the test, or the newest fifth of all where they
+      are more than that. The one in use stands as it is, the candidate is trained on all jobs before the test.
     * Else the one in use has seen what would test it. A model of its kind, trained on the same older jobs as the
       candidate, stands for it. Where the candidate is of that kind too, the two are one and the same, and the final one
       will only have learned from more: it has to be better than what is given without a model.
@@ -67,7 +71,8 @@ def trial(
     """
     since = [case for case in ordered if in_use is not None and case.ended > learned_until(in_use)]
     if in_use is not None and len(since) >= ENOUGH:
-        older, newer = checked(ordered[: len(ordered) - len(since)], since)
+        newest = since[-max(ENOUGH, round((1 - SHARE) * len(ordered))) :]
+        older, newer = checked(ordered[: len(ordered) - len(newest)], newest)
         other: Model | None = in_use
         against = f"the model in use ({in_use.version})"
     else:
@@ -80,9 +85,10 @@ def trial(
         return as_given(prior, history, by_model(model) if model is not None else None)
 
     fallback = marginals(older)
-    ours = losses(newer, given(train(older, kind)), fallback)
-    theirs = losses(newer, given(other), fallback)
-    return verdict(ours, theirs, against)
+    made = [*map(given(train(older, kind)), newer)]
+    found = verdict(losses(newer, made, fallback), losses(newer, [*map(given(other), newer)], fallback), against)
+    promises = [Promise(case.key, "", estimate, case.label.outcome) for case, estimate in zip(newer, made, strict=True)]
+    return replace(found, rows=table(promises))
 
 
 def verdict(ours: Sequence[float], theirs: Sequence[float], against: str) -> Verdict:
@@ -110,11 +116,12 @@ def marginals(cases: Sequence[Case]) -> dict[tuple[str, str], Interval]:
     }
 
 
-def losses(cases: Sequence[Case], estimate: Estimator, fallback: Mapping[tuple[str, str], Interval]) -> list[float]:
+def losses(
+    cases: Sequence[Case], estimates: Sequence[Estimate], fallback: Mapping[tuple[str, str], Interval]
+) -> list[float]:
     """The loss of each case; see the module."""
     found = []
-    for case in cases:
-        made = estimate(case)
+    for case, made in zip(cases, estimates, strict=True):
         parts = []
         for target in TARGETS:
             said = interval(made, target) or fallback.get((case.type, target)) or fallback.get(("", target))

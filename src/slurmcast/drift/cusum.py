@@ -1,0 +1,40 @@
+"""A sequential test: has a mean risen above what was promised? Pure.
+
+It is looked at after each job, for months. A test of fixed level, asked again and again, is certain to raise a false
+alarm some day; a CUSUM (Page 1954, "Continuous inspection schemes") is made for it: its threshold sets how many
+observations pass until a false alarm on average.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Where the sum stands."""
+
+    now: float
+    """0 where nothing speaks for a rise."""
+    crossed: int | None
+    """Index of the first observation at which it reached the threshold, None where it never did."""
+
+
+def cusum(values: Iterable[float], promised: float, risen: float, threshold: float) -> Level:
+    """The CUSUM of ``values``, each from 0 to 1, whose mean is promised to be at most ``promised``.
+
+    Each value x adds log(1 + bet (x - promised)), but the sum never falls below 0. For values of 0 and 1 that is the
+    log-likelihood ratio of a mean of ``risen`` to one of ``promised``, and no test finds that rise sooner for as few
+    false alarms (Lorden 1971, "Procedures for reacting to a change in distribution"; Moustakides 1986). Shares in
+    between are fine too: while the promise holds, the factor's mean is at most 1. So exp(``threshold``) observations
+    at least pass on average until a false alarm.
+    """
+    bet = (risen - promised) / (promised * (1 - promised))
+    level, crossed = 0.0, None
+    for index, value in enumerate(values):
+        level = max(0.0, level + math.log1p(bet * (value - promised)))
+        if crossed is None and level >= threshold:
+            crossed = index
+    return Level(level, crossed)
