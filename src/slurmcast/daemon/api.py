@@ -25,6 +25,7 @@ from slurmcast.daemon.footprints import Footprints
 from slurmcast.daemon.intake import Intake
 from slurmcast.daemon.kappa_api import KappaApi
 from slurmcast.daemon.news import News
+from slurmcast.daemon.report_api import ReportApi
 from slurmcast.daemon.requests import Answer, Ask, Caller, Refused
 from slurmcast.drift.metrics import metrics as drift_metrics
 from slurmcast.encoder.base import EncoderError
@@ -51,6 +52,7 @@ class Api:
         capture = CaptureApi(config, desk, intake)
         kappa = KappaApi(config, desk, news)
         energy = EnergyApi(config, desk)
+        self._report = ReportApi(config, self._footprints)
         self._predicting = ThreadPoolExecutor(1, "predict")
         self._predictions: Counter[int] = Counter()
         self._routes: list[tuple[str, re.Pattern[str], Handler]] = [
@@ -64,6 +66,7 @@ class Api:
                 ("PUT", r"/v1/kappa", kappa.put),
                 ("GET", r"/v1/kappa/history", kappa.history),
                 ("POST", r"/v1/energy", energy.records),
+                ("GET", r"/v1/report", self._report.get),
                 ("GET", r"/v1/capture", capture.wanted),
                 ("POST", r"/v1/capture/(\d{1,10})", capture.sources),
                 ("POST", r"/v1/agent/jobs", self._agent.jobs),
@@ -195,5 +198,6 @@ class Api:
         return "".join(lines)
 
     def close(self) -> None:
-        """Let go of the thread; predictions under way are given up."""
+        """Let go of the threads; predictions and reports under way are given up."""
+        self._report.close()
         self._predicting.shutdown(wait=False, cancel_futures=True)
