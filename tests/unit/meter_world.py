@@ -15,6 +15,7 @@ from slurmcast.codec import from_json
 from slurmcast.meter.files import Outbox, State
 from slurmcast.meter.meter import Clock, Meter, next_look
 from slurmcast.meter.nvml import Nvml
+from slurmcast.meter.rapl import Rapl
 from slurmcast.meter.record import EnergyRecord
 from tests.fake_nvml.script import Told, library, script
 
@@ -48,8 +49,10 @@ class NodeClock(Clock):
 class Node:
     """One node. Its time stands still but in :meth:`until`."""
 
-    def __init__(self, folder: Path, gpus: int = 1, name: str = "a100-1") -> None:
+    def __init__(self, folder: Path, gpus: int = 1, name: str = "a100-1", powercap: Path | None = None) -> None:
+        """``powercap``: a folder like the kernel's, for a node whose own energy is measured too."""
         load_library()
+        self._powercap = powercap
         self.folder, self.name = folder, name
         self.markers = folder / "markers"
         self.markers.mkdir(parents=True)
@@ -69,7 +72,8 @@ class Node:
     def boot(self) -> None:
         """Start the meter; the one before was killed, with no word."""
         os.environ["FAKE_NVML"] = str(self.folder / "nvml")
-        self.meter = Meter(self.markers, State(self.folder / "state"), self.outbox, Nvml(), self.clock, 10.0)
+        state, rapl = State(self.folder / "state"), self._powercap and Rapl(self._powercap)
+        self.meter = Meter(self.markers, state, self.outbox, Nvml(), self.clock, 10.0, rapl)
 
     def reboot(self) -> None:
         """The node goes down and comes up: what lay in /run is gone, and its clock begins anew."""

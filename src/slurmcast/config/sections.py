@@ -196,6 +196,12 @@ class MeterConfig:
     markers: Path = Path("/run/slurmcast-meter")
     """Where prolog and epilog drop their markers."""
     state_dir: Path = Path("/var/lib/slurmcast-meter")
+    host_energy: bool = False
+    """Also measure the node's processors and memory by RAPL, for jobs that have the node to themselves."""
+    keep_mb: float = ranged(16.0, 0.1, 10**5)
+    """What records may have on a node, those that wait and those that were refused, in 10^6 bytes."""
+    keep_days: float = ranged(30.0, 0, 10**4)
+    """How long refused records are kept on a node."""
     users: tuple[str, ...] = ("root",)
     """Who may report energy, as munge says."""
     nodes: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from typing import TypeVar
 N = TypeVar("N", int, float)
 
 MAX_POWER_W = 3000.0
-"""No GPU draws more: a counter that says so was reset in between."""
+"""No GPU draws more, nor do a node's processors and memory: a counter that says so was reset in between."""
 COUNTER_LAG_S = 1.0
 """Counters move in steps of up to this time."""
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import logging
+import math
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +19,22 @@ from slurmcast.meter.markers import MAX_BYTES, NAME
 from slurmcast.meter.record import EnergyRecord
 from slurmcast.meter.run import Run
 
+log = logging.getLogger("slurmcast.meter")
+
 
 def write(path: Path, value: Any, durable: bool) -> None:
     """Put ``value`` as JSON at ``path``, all at once; ``durable``: also through a crash of the node. Raises OSError."""
     draft = path.with_name(f".{path.name}")
-    with draft.open("w") as file:
-        file.write(json.dumps(value))
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        with draft.open("w") as file:
+            file.write(json.dumps(value))
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:  # of a full disk not even the half that was written is kept
+        draft.unlink(missing_ok=True)
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +93,51 @@ class State:
 
 
 class Outbox:
-    """Records until the daemon has them, one file each."""
+    """Records until the daemon has them, one file each, and those that it refused, for the admin to look at.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self._refused = folder / "outbox", folder / "refused"
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    Together they have at most ``most_bytes``: the oldest refused ones make room, only then the oldest that wait.
+    """
+
+    def __init__(self, folder: Path, most_bytes: float = math.inf, refused_s: float = math.inf) -> None:
+        """``refused_s``: how long what was refused is kept. Raises OSError."""
+        self.folder, self.refused = folder / "outbox", folder / "refused"
+        self._most_bytes, self._refused_s = most_bytes, refused_s
+        for each in (self.folder, self.refused):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def put(self, record: EnergyRecord) -> None:
         """Raises OSError. What is there stays: a meter that was killed after this may end the same run again."""
         path = self.folder / record.name
-        if not path.exists():
-            write(path, to_json(record), durable=True)
+        if path.exists():
+            return
+        self._make_room()
+        while True:
+            try:
+                write(path, to_json(record), durable=True)
+                return
+            except OSError as error:
+                refused = _oldest_first(self.refused)
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not refused:
+                    raise
+                _drop(refused[0], "the disk is full")
+
+    def _make_room(self) -> None:
+        refused, waiting = _oldest_first(self.refused), _oldest_first(self.folder)
+        excess = sum(file.bytes for file in (*refused, *waiting)) - self._most_bytes
+        for file in refused:
+            if excess > 0 or time.time() - file.at > self._refused_s:
+                _drop(file, "meter.keep_mb" if excess > 0 else "meter.keep_days")
+                excess -= file.bytes
+        for file in waiting:
+            if excess <= 0:
+                return
+            log.error("%s WAS NEVER REPORTED and is dropped: more waits than meter.keep_mb", file.path.name)
+            file.path.unlink(missing_ok=True)
+            excess -= file.bytes
 
     def waiting(self, most: int) -> Iterator[tuple[Path, Any]]:
         """The oldest ``most`` files with their JSON; what is no JSON is set aside."""
-        paths = [path for path in self.folder.iterdir() if not path.name.startswith(".")]
-        for path in sorted(paths, key=lambda path: path.stat().st_mtime)[:most]:
+        for path in (file.path for file in _oldest_first(self.folder)[:most]):
             try:
                 yield path, json.loads(path.read_bytes())
             except ValueError:
@@ -106,5 +145,26 @@ class Outbox:
 
     def refuse(self, path: Path) -> None:
         """Set a record aside that will never be taken."""
-        self._refused.mkdir(mode=0o700, exist_ok=True)
-        path.replace(self._refused / path.name)
+        path.replace(self.refused / path.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    at: float
+    bytes: int
+
+
+def _oldest_first(folder: Path) -> list[_File]:
+    files = []
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # sent meanwhile
+            if not path.name.startswith("."):
+                stat = path.stat()
+                files.append(_File(path, stat.st_mtime, stat.st_size))
+    return sorted(files, key=lambda file: (file.at, file.path))
+
+
+def _drop(file: _File, why: str) -> None:
+    log.warning("%s, which slurmcastd refused, is removed: %s", file.path.name, why)
+    file.path.unlink(missing_ok=True)

@@ -30,6 +30,8 @@ class Begin:
     gpus: tuple[str, ...]
     """Each a number (the minor of /dev/nvidiaN), a GPU's UUID or a MIG device's."""
     mps: bool
+    whole_node: bool = False
+    """Whether nobody else may run on the node meanwhile; Slurm before 26.05 doesn't tell it."""
 
 
 def parse(name: str, content: bytes, at: float) -> Begin | None:
@@ -55,6 +57,7 @@ def parse(name: str, content: bytes, at: float) -> Begin | None:
         nodes=int(nodes) if nodes.isascii() and nodes.isdigit() else 1,
         gpus=gpus,
         mps=bool(facts.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")),
+        whole_node=facts.get("SLURM_JOB_EXCLUSIVE") == "NODE",
     )
 
 

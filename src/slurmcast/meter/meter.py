@@ -14,8 +14,9 @@ from slurmcast.meter import files, markers, run
 from slurmcast.meter.accounting import Reading
 from slurmcast.meter.files import Marker, Outbox, Saved, State
 from slurmcast.meter.nvml import DriverGone, Nvml, NvmlError
-from slurmcast.meter.record import Ending
-from slurmcast.meter.run import Run
+from slurmcast.meter.rapl import Rapl
+from slurmcast.meter.record import Ending, EnergyRecord
+from slurmcast.meter.run import HOST, Run
 
 log = logging.getLogger("slurmcast.meter")
 
@@ -25,6 +26,7 @@ IDLE_S = 600.0
 """A run without work on its GPUs for so long may be over, its epilog lost: Slurm is asked."""
 STRAY_S = 60.0
 """A marker that means nothing is removed after this time."""
+NO_OUTBOX, NO_STATE = "records can't be written", "runs can't be saved"
 
 
 class Clock:
@@ -63,26 +65,39 @@ class Suspect:
 class Meter:
     """Follows the jobs on this node. One thread uses it."""
 
-    def __init__(self, folder: Path, state: State, outbox: Outbox, nvml: Nvml, clock: Clock, max_gap_s: float) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        state: State,
+        outbox: Outbox,
+        nvml: Nvml,
+        clock: Clock,
+        max_gap_s: float,
+        rapl: Rapl | None = None,
+    ) -> None:
+        """``rapl``: the node's own energy, where that is measured too."""
         self._folder, self._state, self._outbox = folder, state, outbox
-        self._nvml, self._clock, self._max_gap_s = nvml, clock, max_gap_s
+        self._nvml, self._clock, self._max_gap_s, self._rapl = nvml, clock, max_gap_s, rapl
         self._boot_id = clock.boot_id()
         self._saved_at = 0.0
         self._silent: set[str] = set()
         self.runs: dict[str, Run] = {}
+        self._ended: dict[str, EnergyRecord] = {}
+        """Records that couldn't be written yet, by the key of the run."""
         self._restore()
 
     def step(self) -> None:
         """Look at markers and GPUs once. Raises OSError where the meter's folders can't be used."""
         now, offset = self._clock.now(), self._offset()
-        dropped = files.markers(self._folder)
+        self._put()
+        dropped = [marker for marker in files.markers(self._folder) if marker.key not in self._ended]
         ends = {m.key: m for m in dropped if not m.begins}
         before = set(self.runs)
         for marker in dropped:
             if marker.begins and marker.key not in self.runs:
                 self._begin(marker, ends, now, offset)
         self._resolve()
-        readings = self._read()
+        readings = self._read() | self._read_host()
         for key in [key for key in self.runs if key in ends]:
             end = min(max(ends[key].at - offset, self.runs[key].began), now)
             self._close(key, Ending.EPILOG, end, readings)
@@ -119,7 +134,7 @@ class Meter:
         for key, other in list(self.runs.items()):
             if other.begin.job_id == begin.job_id and key not in ends:  # requeued: the epilog of the run before is lost
                 self._gone(key)
-        new = run.started(begin, min(marker.at - offset, now))
+        new = run.started(begin, min(marker.at - offset, now), self._rapl is not None)
         self.runs[begin.key] = new
         for key, other in self.runs.items():
             ended = ends.get(key)
@@ -137,31 +152,44 @@ class Meter:
                     gpu = self._nvml.find(word)
                     uuid = None if gpu is None or gpu.split else gpu.uuid
                 except NvmlError as error:
-                    self._complain(word, str(error))
+                    self._complain(f"{word} can't be found", str(error))
                     continue
                 self.runs[key] = run.resolved(self.runs[key], word, uuid)
 
     def _read(self) -> dict[str, Reading]:
-        uuids = sorted({uuid for r in self.runs.values() for uuid in r.tallies})
+        uuids = sorted({uuid for r in self.runs.values() for uuid in run.gpus(r)})
         readings: dict[str, Reading] = {}
         for uuid in uuids:
             try:
                 reading = self._nvml.read(uuid, self._clock.now())
             except DriverGone as error:
-                self._complain("the driver", str(error))
-                self.runs = {key: run.driver_reloaded(r) for key, r in self.runs.items()}
+                self._complain("the driver can't be asked", str(error))
+                self.runs = {key: run.counters_lost(r, uuids) for key, r in self.runs.items()}
                 return {}
             if reading.power_w is None and reading.counter_j is None:
-                self._complain(uuid, "it doesn't answer")
+                self._complain(f"{uuid} can't be read", "it doesn't answer")
             else:
-                self._silent.discard(uuid)
+                self._silent.discard(f"{uuid} can't be read")
                 readings[uuid] = reading
-        self._silent.discard("the driver")
+        self._silent.discard("the driver can't be asked")
         return readings
 
+    def _read_host(self) -> dict[str, Reading]:
+        if self._rapl is None or not any(HOST in r.tallies for r in self.runs.values()):
+            return {}
+        try:
+            reading, goes_on = self._rapl.read(self._clock.now())
+        except OSError as error:
+            self._complain("the node's own energy can't be read", str(error))
+            return {}
+        if not goes_on:
+            self.runs = {key: run.counters_lost(r, (HOST,)) for key, r in self.runs.items()}
+        return {HOST: reading}
+
     def _complain(self, what: str, why: str) -> None:
+        """Say it once, until it is over."""
         if what not in self._silent:
-            log.warning("%s can't be read: %s", what, why)
+            log.warning("%s: %s", what, why)
             self._silent.add(what)
 
     def _gone(self, key: str) -> None:
@@ -171,11 +199,21 @@ class Meter:
             self.runs[other] = replace(r, overlaps=r.overlaps - {key})
 
     def _close(self, key: str, ending: Ending, end: float, after: dict[str, Reading]) -> None:
-        offset = self._offset()
-        self._outbox.put(run.ended(self.runs[key], ending, end, after, self._max_gap_s, offset))
-        del self.runs[key]
-        for suffix in ("begin", "end"):
-            (self._folder / f"{key}.{suffix}").unlink(missing_ok=True)
+        self._ended[key] = run.ended(self.runs.pop(key), ending, end, after, self._max_gap_s, self._offset())
+        self._put()
+
+    def _put(self) -> None:
+        """Records to the outbox, and only then their markers away. On a full disk the next step tries again."""
+        for key, record in list(self._ended.items()):
+            try:
+                self._outbox.put(record)
+            except OSError as error:
+                self._complain(NO_OUTBOX, str(error))
+                return
+            del self._ended[key]
+            for suffix in ("begin", "end"):
+                (self._folder / f"{key}.{suffix}").unlink(missing_ok=True)
+        self._silent.discard(NO_OUTBOX)
 
     def _tidy(self, marker: Marker) -> None:
         """Remove a marker that means nothing, once it is certain that it isn't still being written."""
@@ -186,8 +224,15 @@ class Meter:
         return self._clock.wall() - self._clock.now()
 
     def _save(self, now: float) -> None:
-        self._state.save(Saved(self._boot_id, self._offset(), tuple(self.runs.values())))
+        """Raises nothing: whatever the disk does, the looks at the GPUs go on."""
         self._saved_at = now
+        if self._ended:  # what was saved last still has those runs
+            return
+        try:
+            self._state.save(Saved(self._boot_id, self._offset(), tuple(self.runs.values())))
+            self._silent.discard(NO_STATE)
+        except OSError as error:
+            self._complain(NO_STATE, str(error))
 
     def _restore(self) -> None:
         """Go on with what a killed meter followed; after a reboot those runs are over."""
@@ -196,7 +241,8 @@ class Meter:
             return
         self.runs = {r.begin.key: r for r in saved.runs}
         if saved.boot_id != self._boot_id:
-            for r in saved.runs:
-                self._outbox.put(run.ended(r, Ending.REBOOT, 0.0, {}, self._max_gap_s, saved.wall_offset))
+            for key, r in self.runs.items():
+                self._ended[key] = run.ended(r, Ending.REBOOT, 0.0, {}, self._max_gap_s, saved.wall_offset)
             self.runs = {}
+            self._put()
             self._save(self._clock.now())

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from slurmcast.meter.accounting import Reading, Tally, add, counter_lost, finish
 from slurmcast.meter.markers import Begin
-from slurmcast.meter.record import Ending, EnergyRecord, GpuUse, Method
+from slurmcast.meter.record import MAX_GAP_SHARE, Ending, EnergyRecord, GpuUse, Method
 
 BYTES_PER_GB = 2**30
+HOST = "host"
+"""The node's processors and memory among the readings and tallies of GPUs, which have their UUIDs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Run:
     begin: Begin
     began: float
     tallies: dict[str, Tally]
-    """By UUID. A MIG device has none: its card's power isn't the job's."""
+    """By UUID, and :data:`HOST` where that is measured. A MIG device has none: its card's power isn't the job's."""
     before: dict[str, Tally] = field(default_factory=dict)
     """What each tally was before its last reading, which may turn out to have come after the run's end."""
     unresolved: tuple[str, ...] = ()
@@ -34,10 +36,12 @@ class Run:
     """The tallies at that time."""
 
 
-def started(begin: Begin, began: float) -> Run:
-    """A run at its beginning."""
+def started(begin: Begin, began: float, with_host: bool = False) -> Run:
+    """A run at its beginning. ``with_host``: the node's own energy is measured, and the run's if it has the node to
+    itself."""
+    host = {HOST: Tally(began)} if with_host and begin.whole_node else {}
     shared = "MPS" if begin.mps else ""
-    return Run(begin, began, {}, unresolved=begin.gpus, shared=shared, busy_at=began)
+    return Run(begin, began, host, unresolved=begin.gpus, shared=shared, busy_at=began, at_busy=host)
 
 
 def resolved(run: Run, word: str, uuid: str | None) -> Run:
@@ -64,9 +68,15 @@ def read(run: Run, readings: Mapping[str, Reading], max_gap_s: float) -> Run:
     return run
 
 
-def driver_reloaded(run: Run) -> Run:
-    """The run after the counters began anew."""
-    return replace(run, tallies={uuid: counter_lost(tally) for uuid, tally in run.tallies.items()})
+def counters_lost(run: Run, of: Collection[str]) -> Run:
+    """The run after those counters began anew."""
+    lost = {uuid: counter_lost(tally) for uuid, tally in run.tallies.items() if uuid in of}
+    return replace(run, tallies=run.tallies | lost)
+
+
+def gpus(run: Run) -> set[str]:
+    """The UUIDs of the run's GPUs that are known."""
+    return run.tallies.keys() - {HOST}
 
 
 def ended(
@@ -98,7 +108,8 @@ def ended(
         ending=ending,
         gpus=len(begin.gpus),
         shared=run.shared or ("another job on the same GPU" if beside else ""),
-        used=tuple(_use(uuid, tally) for uuid, tally in tallies.items()),
+        used=tuple(_use(uuid, tally) for uuid, tally in tallies.items() if uuid != HOST),
+        host_energy_j=None if ending is Ending.REBOOT else _host_j(tallies.get(HOST), end - run.began),
     )
 
 
@@ -107,6 +118,12 @@ def _finished(run: Run, uuid: str, end: float, after: Reading | None, max_gap_s:
     if end < tally.settled and uuid in run.before:
         return finish(run.before[uuid], end, tally.last, max_gap_s)
     return finish(tally, end, after, max_gap_s)
+
+
+def _host_j(tally: Tally | None, duration_s: float) -> float | None:
+    if tally is None or duration_s <= 0 or tally.gap_s > MAX_GAP_SHARE * duration_s:
+        return None
+    return tally.energy_j
 
 
 def _use(uuid: str, tally: Tally) -> GpuUse:

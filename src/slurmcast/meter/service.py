@@ -17,6 +17,7 @@ from slurmcast.meter.files import Outbox, State
 from slurmcast.meter.inotify import Watch
 from slurmcast.meter.meter import Clock, Meter, Suspect, next_look
 from slurmcast.meter.nvml import Nvml
+from slurmcast.meter.rapl import Rapl
 from slurmcast.meter.report import Reporter
 
 log = logging.getLogger("slurmcast.meter")
@@ -28,6 +29,7 @@ ASK_S = 300.0
 SQUEUE_S = 30.0
 STALL_S = 5.0
 """After a fault of the meter's own folders."""
+BYTES_PER_MB, S_PER_DAY = 1e6, 86400.0
 
 Answers = queue.SimpleQueue[tuple[frozenset[Suspect], set[int]]]
 
@@ -39,8 +41,10 @@ def serve(config: Config) -> int:
     try:
         settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings.markers.mkdir(mode=0o700, parents=True, exist_ok=True)
-        watch, outbox = Watch(settings.markers), Outbox(settings.state_dir)
-        meter = Meter(settings.markers, State(settings.state_dir), outbox, Nvml(), Clock(), settings.max_gap_s)
+        watch = Watch(settings.markers)
+        outbox = Outbox(settings.state_dir, settings.keep_mb * BYTES_PER_MB, settings.keep_days * S_PER_DAY)
+        state, rapl = State(settings.state_dir), Rapl() if settings.host_energy else None
+        meter = Meter(settings.markers, state, outbox, Nvml(), Clock(), settings.max_gap_s, rapl)
     except OSError as error:
         log.error("can't run: %s", error)
         return 1
@@ -62,7 +66,7 @@ def serve(config: Config) -> int:
             errands.answer(meter)
             meter.step()
             errands.suspects = meter.suspects()
-        except OSError as error:  # a full disk, a folder that was removed: the jobs go on, and so do we
+        except OSError as error:  # a folder that was removed: the jobs go on, and so do we
             log.error("%s", error)
             stop.wait(STALL_S)
         now = time.monotonic()
