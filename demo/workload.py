@@ -101,7 +101,8 @@ def energy_kwh(work: Work, job: DemoJob, gpu_type: str) -> float:
     return seconds(work, job, gpu_type) * float(work["gpus"]) * float(work["power_w_" + gpu_type]) / 3.6e6
 
 
-def _job(work: Work, amount: float, at_s: float, user: str, slack: float) -> DemoJob:
+def job_of(work: Work, amount: float, at_s: float, user: str, slack: float) -> DemoJob:
+    """What ``user`` types for that amount of work, with a time limit of ``slack`` times what it takes by default."""
     arguments, environment = invocation(work, amount)
     draft = DemoJob(work["name"], user, at_s, arguments, environment, 1)
     limit = math.ceil(seconds(work, draft, DEFAULT) * slack / 60)
@@ -120,7 +121,7 @@ def history(works: dict[str, Work], seed: int) -> list[DemoJob]:
     for name in sorted(set(works) - unseen(works)):
         work = works[name]
         for amount in _spread(work["amounts"][::2], HISTORY_AMOUNTS):
-            job = _job(work, amount, 0.0, rng.choice(USERS), 6.0)
+            job = job_of(work, amount, 0.0, rng.choice(USERS), 6.0)
             if seconds(work, job, DEFAULT) <= MAX_HISTORY_S:
                 jobs += [replace(job, partition=partition) for partition in PARTITIONS]
     rng.shuffle(jobs)
@@ -142,7 +143,7 @@ def new_jobs(works: dict[str, Work], seed: int, count: int, gpus: int, load: flo
     while len(drawn) < count:
         work = works[rng.choice(sorted(works))]
         amount = rng.choice(work["amounts"][1::2] or work["amounts"])
-        job = _job(work, amount, 0.0, rng.choice(USERS), rng.uniform(1.05, 6.0))
+        job = job_of(work, amount, 0.0, rng.choice(USERS), rng.uniform(1.05, 6.0))
         if seconds(work, job, DEFAULT) <= MAX_NEW_S:
             drawn.append(job)
     mean = [sum(seconds(works[j.work], j, p) for p in PARTITIONS) / 2 * works[j.work]["gpus"] for j in drawn]
