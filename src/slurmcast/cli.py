@@ -13,6 +13,7 @@ import click
 from slurmcast import __version__, config, show
 from slurmcast.client import ENVIRONMENT, Client
 from slurmcast.console import Failure, Finite, as_json, emit, guarded, named
+from slurmcast.imports.command import import_
 from slurmcast.label.command import label
 from slurmcast.meter.command import meter
 from slurmcast.report.command import report
@@ -48,6 +49,7 @@ main.add_command(meter)
 main.add_command(report)
 main.add_command(tune)
 main.add_command(label)
+main.add_command(import_)
 
 
 @main.command(

@@ -8,10 +8,13 @@ from slurmcast.daemon.record import submission
 from slurmcast.model import GpuRequest, Job
 
 SCRIPT = b"#!/bin/bash\n#SBATCH --gres=gpu:2\npython train.py\n"
+WRAPPED = b"#!/bin/sh\n# This script was created by sbatch --wrap.\n\nsleep 60\n"
 
 
 def job(line: str, partitions: tuple[str, ...] = ("a100",)) -> Job:
-    return Job(7, "alice", 1000, "x", "PENDING", "None", partitions, 100, submit_line=line, gpus=GpuRequest(per_node=2))
+    return Job(
+        7, "alice", 1000, "train.sh", "PENDING", "None", partitions, 100, submit_line=line, gpus=GpuRequest(per_node=2)
+    )
 
 
 @pytest.mark.parametrize(
@@ -22,14 +25,19 @@ def job(line: str, partitions: tuple[str, ...] = ("a100",)) -> Job:
         ("sbatch -n4 -HOp a100 run -x b", ("run", "-x", "b")),
         ("sbatch --exclusive train.sh a", ("train.sh", "a")),
         ("sbatch --nice --gres gpu:1 train.sh", ("train.sh",)),
-        ("sbatch --wrap sleep 60", ()),
-        ("sbatch --wrap=python train.py --epochs 5", ()),
+        ("sbatch --comment my own words /home/alice/train.sh --epochs 5", ("/home/alice/train.sh", "--epochs", "5")),
+        ("sbatch --comment my own words -J other train.sh", ("own", "words", "-J", "other", "train.sh")),
         ("sbatch", ()),
         ("", ()),
     ],
 )
 def test_the_script_and_its_arguments(line: str, arguments: tuple[str, ...]) -> None:
     assert submission(job(line), SCRIPT, ["a100"]).argv == arguments
+
+
+@pytest.mark.parametrize("line", ["sbatch --wrap sleep 60", "sbatch --wrap=python train.py", "sbatch -J a b --wrap x"])
+def test_a_wrapped_command_has_no_arguments(line: str) -> None:
+    assert submission(job(line), WRAPPED, ["a100"]).argv == ()
 
 
 @pytest.mark.parametrize(

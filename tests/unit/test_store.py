@@ -172,7 +172,7 @@ def test_submissions_without_a_job_expire(store: Store) -> None:
     store.add(NEW, [ESTIMATE])
     claim(store, JOB, store.add(replace(NEW, spool_name="g.job"), [ESTIMATE]))
     assert store.expire(before=1000) == 1
-    assert store.counts() == {"submission": 1, "estimate": 1, "job": 1, "outcome": 0}
+    assert store.counts() == {"submission": 1, "estimate": 1, "job": 1, "outcome": 0, "unencoded": 0}
 
 
 def test_outcomes_count_once_and_energy_may_come_later(store: Store) -> None:

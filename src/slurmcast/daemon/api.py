@@ -22,6 +22,7 @@ from slurmcast.daemon.desk import Desk
 from slurmcast.daemon.energy_api import EnergyApi
 from slurmcast.daemon.estimator import Estimator
 from slurmcast.daemon.footprints import Footprints
+from slurmcast.daemon.import_api import ImportApi
 from slurmcast.daemon.intake import Intake
 from slurmcast.daemon.kappa_api import KappaApi
 from slurmcast.daemon.news import News
@@ -52,6 +53,7 @@ class Api:
         capture = CaptureApi(config, desk, intake)
         kappa = KappaApi(config, desk, news)
         energy = EnergyApi(config, desk)
+        self.past = ImportApi(config, desk, estimator, intake)
         self._report = ReportApi(config, self._footprints)
         self._predicting = ThreadPoolExecutor(1, "predict")
         self._predictions: Counter[int] = Counter()
@@ -73,6 +75,7 @@ class Api:
                 ("POST", r"/v1/agent/script", self._agent.script),
                 ("POST", r"/v1/agent/decisions", self._agent.decisions),
                 ("POST", r"/v1/agent/outcomes", self._agent.outcomes),
+                ("POST", r"/v1/agent/import", self.past.runs),
                 ("GET", r"/v1/agent/wait", self._agent.wait),
             )
         ]
@@ -105,6 +108,7 @@ class Api:
             "estimates": counts["estimate"],
             "outcomes": counts["outcome"],
             "waiting": len(self._intake.queued),
+            "past_waiting": counts["unencoded"],
             "rejected": self._intake.rejected,
         }
 
@@ -185,6 +189,7 @@ class Api:
             ("submissions", "gauge", health["submissions"]),
             ("outcomes", "gauge", health["outcomes"]),
             ("queue_length", "gauge", health["waiting"]),
+            ("past_queue_length", "gauge", health["past_waiting"]),
             ("rejected_total", "counter", health["rejected"]),
             ("encode_seconds_total", "counter", self._intake.encode_seconds),
         ]

@@ -202,7 +202,7 @@ class Intake:
             task = await self._queue.get()
             if self.queued.get(task.submission) is not task:
                 continue  # a better reading has come meanwhile
-            trouble = await self._encoded(task)
+            trouble = await self.encoded(task.work)
             again = isinstance(trouble, EncoderAway) or (trouble is not None and task.tries < MAX_TRIES)
             if not again or not task.tries:
                 while not await self._finished(task, final=not again):
@@ -216,17 +216,17 @@ class Intake:
             if task.spool_name is not None and await self._read(partial(self._spool.remove, task.spool_name)):
                 self._inside.discard(task.spool_name)
 
-    async def _encoded(self, task: _Task) -> EncoderError | None:
+    async def encoded(self, work: Work) -> EncoderError | None:
         """Have the text's vector made, where there is none; what came in the way, and may go by itself."""
         loop, began = asyncio.get_running_loop(), time.perf_counter()
         try:
-            await loop.run_in_executor(self._encoding, self._estimator.encode, task.work)
+            await loop.run_in_executor(self._encoding, self._estimator.encode, work)
         except EncoderError as error:
             return error
         except (OSError, sqlite3.Error) as error:
             return EncoderAway(f"the vector can't be kept: {error}")
         except Exception:  # whatever the encoder makes of one text, the daemon goes on without the vector
-            log.exception("no vector for key %s", task.work.reading.key)
+            log.exception("no vector for key %s", work.reading.key)
         finally:
             self.encode_seconds += time.perf_counter() - began
         return None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from slurmcast.model import Job, Submission
 from slurmcast.script.directives import parse as parse_directives
 from slurmcast.script.options import read_words
+from slurmcast.script.submit_line import taken_apart
 
 
 def submission(job: Job, script: bytes, default: Sequence[str]) -> Submission:
@@ -15,10 +16,9 @@ def submission(job: Job, script: bytes, default: Sequence[str]) -> Submission:
     ``default``: the names of Slurm's default partitions. The user counts as having named the partition where the submit
     line, the script or the record (any but the default) says so.
     """
-    # Slurm keeps the line without its quotes, so where the options end isn't certain: look for -p all over it.
-    words = job.submit_line.split()[1:]
+    # Where the options of the line end isn't certain: look for -p all over it.
     named = (
-        "partition" in read_words(words)[0]
+        "partition" in read_words(job.submit_line.split()[1:])[0]
         or "partition" in parse_directives(script).options
         or set(job.partitions) != set(default)
     )
@@ -30,20 +30,9 @@ def submission(job: Job, script: bytes, default: Sequence[str]) -> Submission:
         script=script,
         script_size=len(script),
         partition=",".join(job.partitions) if named else None,
-        argv=_script_and_arguments(words),
+        argv=taken_apart(job.submit_line, script, job.name)[1],
         request=_request(job),
     )
-
-
-def _script_and_arguments(words: Sequence[str]) -> tuple[str, ...]:
-    """What stands behind sbatch's options; nothing with --wrap."""
-    position = 0
-    while position < len(words) and words[position].startswith("-"):
-        # Whether an option takes the next word as its value shows when it is read with and without it.
-        alone, _ = read_words(words[position : position + 1])
-        pair, refused = read_words(words[position : position + 2])
-        position += 2 if not refused and pair != alone else 1
-    return () if "wrap" in read_words(words[:position])[0] else tuple(words[position:])
 
 
 def _request(job: Job) -> dict[str, str]:

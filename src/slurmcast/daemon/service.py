@@ -77,7 +77,7 @@ async def _serve(config: Config, desk: Desk) -> None:
     if config.daemon.listen:
         doors.append(await munge_door(config.daemon.listen, config.daemon.munge_socket, api, held))
     parts = [door.serve() for door in doors]
-    parts += [intake.watch(), intake.estimate(), intake.aligning.run()]
+    parts += [intake.watch(), intake.estimate(), intake.aligning.run(), api.past.encode()]
     parts += [_follow_model(estimator, news), _expire(config, desk)]
     tasks = [asyncio.create_task(part) for part in parts]
     _notify("READY=1")

@@ -109,4 +109,17 @@ MIGRATIONS = (
     CREATE INDEX promise_model ON promise (cluster, model);
     CREATE INDEX promise_started ON promise (cluster, start_time);
     """,
+    """
+    CREATE TABLE imported (
+        identity TEXT PRIMARY KEY,         -- imports.submission.identity: the same work of one user is stored once
+        submission INTEGER NOT NULL REFERENCES submission (id) ON DELETE CASCADE
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX imported_submission ON imported (submission);
+    CREATE TABLE unencoded (
+        id INTEGER PRIMARY KEY,
+        text_key TEXT NOT NULL UNIQUE,     -- where the encoder's cache will have the vector
+        text TEXT NOT NULL,                -- what is to be encoded; gone as soon as it is
+        tries INTEGER NOT NULL DEFAULT 0   -- how often the encoder refused it
+    ) STRICT;
+    """,
 )

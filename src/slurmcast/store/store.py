@@ -324,7 +324,7 @@ class Store(Promises):
 
     def counts(self) -> dict[str, int]:
         """Rows of the main tables."""
-        tables = ("submission", "estimate", "job", "outcome")
+        tables = ("submission", "estimate", "job", "outcome", "unencoded")
         return {t: int(self._db.execute(f"SELECT count(*) FROM {t}").fetchone()[0]) for t in tables}
 
     def estimates_by_source(self) -> dict[str, int]:

@@ -1,0 +1,283 @@
+"""Slurm's accounting, read by sacct in windows of time: runs as they ended, scripts and environments that it kept.
+
+sacct and not pyslurm.db: pyslurm can't ask for the runs before a requeue (it keeps one record of a job id), takes ten
+times as long since it loads every step, and holds a whole window; ``sacct --json`` needs 100 KB a record. Here sacct's
+lines are read as they come. Tried on Slurm 26.05.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import secrets
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from slurmcast.cluster.base import ClusterError
+from slurmcast.model import Outcome
+
+FIELDS = (
+    "JobIDRaw", "JobID", "JobName", "UID", "User", "Account", "QOS", "Partition", "State", "Submit", "Start", "End",
+    "ElapsedRaw", "AllocTRES", "NNodes", "Constraints", "Comment", "SubmitLine", "WorkDir",
+)  # fmt: skip
+STATES = (
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REQUEUED",
+    "RESIZING", "REVOKED", "TIMEOUT",
+)  # fmt: skip
+"""In which a record has ended (man sacct, JOB STATE CODES)."""
+MAX_TEXTS = 32 * 1024 * 1024
+"""Bytes of scripts or environments read at a time; Slurm's longest script has 4 MiB by default."""
+_BLOCK = 1 << 16
+_SCRIPT = re.compile(rb"Batch Script for (\d+(?:[_+]\d+)?)\n-{80}\n")
+_ENVIRONMENT = re.compile(rb"Environment used for (\d+(?:[_+]\d+)?) \(must be batch to display\)\n-{80}\n")
+_NONE = b"NONE\n"
+"""What sacct prints where nothing was kept; a script begins with ``#!``, a line of an environment has a ``=``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One run of a job as accounting has it. Times are Unix seconds, 0 where there is none."""
+
+    job_id: int
+    label: str
+    """The id as sacct shows it: ``7``, of an array's task ``5_1``, of a heterogeneous job's component ``8+1``."""
+    name: str
+    uid: int
+    user: str
+    account: str
+    qos: str
+    partition: str
+    state: str
+    submit_time: int
+    start_time: int
+    end_time: int
+    elapsed_s: int
+    """Without the time in which it was suspended."""
+    tres: str
+    """What it was allocated, not what it asked for."""
+    nodes: int
+    features: str
+    comment: str
+    submit_line: str
+    work_dir: str
+
+    @property
+    def array_job_id(self) -> int:
+        """The array's base id, 0 where the job is in none."""
+        base, underscore, _ = self.label.partition("_")
+        return int(base) if underscore else 0
+
+    @property
+    def heterogeneous(self) -> bool:
+        """Whether it is one component of a job that has several."""
+        return "+" in self.label
+
+    @property
+    def gpus(self) -> dict[str, int]:
+        """GPUs by name: ``gpu`` and, where the site accounts for types, ``gpu:TYPE``."""
+        return gpus(self.tres)
+
+
+def gpus(tres: str) -> dict[str, int]:
+    """The GPUs in a list such as ``cpu=4,gres/gpu:a100=2,gres/gpu=2``, by name."""
+    found = {}
+    for item in tres.split(","):
+        name, _, count = item.partition("=")
+        if name.startswith("gres/gpu") and name.removeprefix("gres/gpu")[:1] in ("", ":") and count.isdecimal():
+            found[name.removeprefix("gres/")] = int(count)
+    return found
+
+
+def outcome(record: Record) -> Outcome:
+    """How the run ended."""
+    counts = record.gpus
+    return Outcome(
+        job_id=record.job_id,
+        submit_time=record.submit_time,
+        partition=record.partition,
+        gpu_type=next((name.split(":")[1] for name in counts if ":" in name), ""),
+        gpus=counts.get("gpu", sum(counts.values())),
+        state=record.state,
+        start_time=record.start_time,
+        end_time=record.end_time,
+        elapsed_s=float(record.elapsed_s),
+        array_job_id=record.array_job_id,
+        user=record.user,
+        account=record.account,
+        qos=record.qos,
+        nodes=record.nodes,
+    )
+
+
+def record(fields: Sequence[str]) -> Record:
+    """One record from its :data:`FIELDS`. Raises ValueError where they are none."""
+    (raw, label, name, uid, user, account, qos, partition, state, *rest) = fields
+    submit, start, end, elapsed, tres, nodes, features, comment, submit_line, work_dir = rest
+    return Record(
+        job_id=int(raw),
+        label=label,
+        name=name,
+        uid=int(uid),
+        user=user or uid,  # a user that is gone has a number only
+        account=account,
+        qos=qos,
+        partition=partition,
+        state=state.split()[0],  # "CANCELLED by 1000"
+        submit_time=_number(submit),
+        start_time=_number(start),
+        end_time=_number(end),
+        elapsed_s=_number(elapsed),
+        tres=tres,
+        nodes=_number(nodes),
+        features=features,
+        comment=comment,
+        submit_line=submit_line,
+        work_dir=work_dir,
+    )
+
+
+def _number(text: str) -> int:
+    """A number; 0 for words such as ``None`` and ``Unknown``."""
+    return int(text) if text.isascii() and text.isdecimal() else 0
+
+
+def fields(blocks: Iterable[bytes], delimiter: bytes, width: int) -> Iterator[list[str]]:
+    """Records of ``width`` fields out of sacct's output (-p), each field closed by ``delimiter``, each record by a
+    newline; what users wrote may hold newlines too. What is no UTF-8 comes as surrogates."""
+    rest = b""
+    row: list[str] = []
+    for block in blocks:
+        *whole, rest = (rest + block).split(delimiter)
+        for part in whole:
+            text = part.decode("utf-8", "surrogateescape")
+            row.append(text if row else text.removeprefix("\n"))
+            if len(row) == width:
+                yield row
+                row = []
+    if row or rest.strip():
+        raise ValueError("sacct's output ends in the middle of a record")
+
+
+def texts(output: bytes, header: re.Pattern[bytes], jobs: Iterable[str]) -> dict[str, bytes] | None:
+    """What sacct printed for each of ``jobs`` (labels) behind a ``header``; empty where it had nothing.
+
+    None where that isn't certain: a script can hold a line like the header, and one job's user must not speak for
+    another's job. Since sacct prints one header for each job, such a line shows as one too many.
+    """
+    found = dict.fromkeys(jobs, b"")
+    marks = list(header.finditer(output))
+    labels = [mark[1].decode() for mark in marks]
+    if len(set(labels)) < len(labels) or not found.keys() >= set(labels):
+        return None
+    ends = [mark.start() for mark in marks[1:]] + [len(output)]
+    return found | {
+        label: _kept(output[mark.end() : end]) for label, mark, end in zip(labels, marks, ends, strict=True)
+    }
+
+
+def _kept(text: bytes) -> bytes:
+    return b"" if text == _NONE else text
+
+
+def variables(environment: bytes, names: Iterable[str]) -> dict[str, str]:
+    """Those ``names`` that are set in an environment as Slurm keeps it: a line each. A value's further lines are
+    lost, since they can't be told from variables."""
+    wanted = {name.encode() for name in names}
+    pairs = (line.partition(b"=") for line in environment.split(b"\n"))
+    found = {name: value for name, equals, value in pairs if equals and name in wanted}
+    return {name.decode(): value.decode("utf-8", "surrogateescape") for name, value in found.items()}
+
+
+class Accounting:
+    """Slurm's accounting of this cluster, with the rights of this process's user. Raises :class:`ClusterError`."""
+
+    def ended(self, since: int, until: int) -> Iterator[Record]:
+        """The runs that ended from ``since`` up to ``until`` (Unix seconds, exclusive), each once, as sacct prints
+        them."""
+        delimiter = secrets.token_hex(16)  # made after the jobs were: nobody can have put it into a name
+        how = ("-D", "-n", "-p", f"--delimiter={delimiter}", "-s", ",".join(STATES), "-o", ",".join(FIELDS))
+        with _sacct(*how, *_window(since, until)) as process:
+            try:
+                for row in fields(_blocks(process), delimiter.encode(), len(FIELDS)):
+                    found = record(row)
+                    if since <= found.end_time < until:
+                        yield found
+            except ValueError as error:
+                raise ClusterError(f"sacct: {error}; {_problem(process) or 'is it of an older Slurm?'}") from None
+            if problem := _problem(process):
+                raise ClusterError(problem)
+
+    def scripts(self, jobs: Sequence[str], since: int, until: int) -> dict[str, bytes]:
+        """The batch scripts of ``jobs`` (labels) of that time; empty where none was kept."""
+        return self._texts("-B", _SCRIPT, jobs, since, until)
+
+    def environments(self, jobs: Sequence[str], since: int, until: int) -> dict[str, bytes]:
+        """The environments with which ``jobs`` were submitted, see :func:`variables`; empty where none was kept."""
+        return self._texts("--env-vars", _ENVIRONMENT, jobs, since, until)
+
+    def _texts(
+        self, option: str, header: re.Pattern[bytes], jobs: Sequence[str], since: int, until: int
+    ) -> dict[str, bytes]:
+        if not jobs:
+            return {}
+        output = _at_most(MAX_TEXTS, option, "-j", ",".join(jobs), *_window(since, until))
+        if len(jobs) == 1:  # whatever lines it holds, it is all this job's
+            mark = header.match(output or b"")
+            return {jobs[0]: _kept((output or b"")[mark.end() :]) if mark else b""}
+        found = None if output is None else texts(output, header, jobs)
+        if found is not None:
+            return found
+        middle = len(jobs) // 2
+        parts = [self._texts(option, header, part, since, until) for part in (jobs[:middle], jobs[middle:])]
+        return parts[0] | parts[1]
+
+
+@contextmanager
+def _sacct(*options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """sacct for all users of this cluster and whole jobs, at work; it is ended with the context."""
+    environment = {**os.environ, "TZ": "UTC", "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
+    command = ("sacct", "--local", "-a", "-X", *options)
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    except OSError as error:
+        raise ClusterError(f"can't run sacct: {error.strerror}") from None
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _blocks(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    assert process.stdout is not None
+    while block := os.read(process.stdout.fileno(), _BLOCK):
+        yield block
+
+
+def _problem(process: subprocess.Popen[bytes]) -> str:
+    """Why sacct, whose output has been read, failed; empty where it didn't."""
+    assert process.stderr is not None
+    said = process.stderr.read().decode(errors="replace").strip()
+    return "" if process.wait() == 0 else said or f"sacct ended with {process.returncode}"
+
+
+def _at_most(size: int, *options: str) -> bytes | None:
+    """sacct's output, None where it is longer."""
+    with _sacct(*options) as process:
+        output = io.BytesIO()
+        for block in _blocks(process):
+            output.write(block)
+            if output.tell() > size:
+                return None
+        if problem := _problem(process):
+            raise ClusterError(problem)
+        return output.getvalue()
+
+
+def _window(since: int, until: int) -> tuple[str, ...]:
+    form = "%Y-%m-%dT%H:%M:%S"
+    return "-S", time.strftime(form, time.gmtime(since)), "-E", time.strftime(form, time.gmtime(until))
