@@ -155,6 +155,19 @@ def test_a_running_job_whose_spool_file_comes_later_is_matched_too(daemon: Daemo
     assert daemon.numbers(7)["epochs"] == 44
 
 
+def test_tasks_of_an_array_are_one_job_whichever_of_them_are_seen(daemon: Daemon) -> None:
+    waiting = record(7, is_array=True, array_job_id=7)
+    task = replace(waiting, job_id=8, state="RUNNING")
+    daemon.look(waiting, running=[task])  # before the spool file has come
+    daemon.spool("1.job", submission(44))
+    daemon.eventually(lambda: daemon.settled(1))
+    (known,) = daemon.look(waiting, running=[replace(task, job_id=9)])
+    assert known["estimates"]
+    assert daemon.numbers(7)["epochs"] == 44
+    (expected,) = daemon.expected(task)
+    assert (expected["job_id"], expected["estimate"]["partition"]) == (8, "a100")
+
+
 def test_sources_are_read_only_where_the_admin_allows_it(daemon: Daemon) -> None:
     home = daemon.folder / "home"
     home.mkdir()

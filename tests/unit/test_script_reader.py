@@ -146,20 +146,27 @@ def test_says_which_sources_are_missing() -> None:
 
 
 class TestKey:
-    def test_arguments_environment_request_sources_and_array_count(self) -> None:
+    def test_arguments_environment_request_and_sources_count(self) -> None:
         base = submission(SCRIPT, "10")
         others = [
             submission(SCRIPT, "100"),
             submission(SCRIPT, "1", "0"),
             replace(base, environment={"EXTRA": "1"}),
             replace(base, request={"min_nodes": "4"}),
-            replace(base, array="0-9"),
             replace(base, script=SCRIPT + b"\n", script_size=len(SCRIPT) + 1),
             replace(base, script_size=999_999),  # cut by the hook
         ]
         keys = [read(made).key for made in (base, *others)]
         keys.append(read(base, files({"train.py": "x = 1"})).key)
         assert len(set(keys)) == len(keys)
+
+    def test_an_array_counts_where_its_tasks_look_at_their_number(self) -> None:
+        alike, numbered = submission(SCRIPT), submission(SCRIPT + b"echo $SLURM_ARRAY_TASK_ID\n")
+        assert read(replace(alike, array="0-9")) == read(alike)
+        assert read(replace(numbered, array="0-9")).key != read(numbered).key
+        assert read(replace(numbered, array="0-9")).numbers["array_size"] == 10
+        by_source = files({"train.py": 'import os\nseed = os.environ["SLURM_ARRAY_TASK_ID"]\n'})
+        assert read(replace(alike, array="0-9"), by_source).key != read(alike, by_source).key
 
     def test_who_and_what_it_is_called_do_not(self) -> None:
         base = submission(SCRIPT, "10")

@@ -7,6 +7,7 @@ import binascii
 import time
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from slurmcast.codec import from_json, to_json
 from slurmcast.config import Config
@@ -20,6 +21,7 @@ from slurmcast.daemon.requests import Answer, Ask, Refused
 from slurmcast.daemon.views import Place
 from slurmcast.labels import kinship
 from slurmcast.model import Decision, Job, Outcome
+from slurmcast.store.records import Link
 from slurmcast.store.store import Store, Stored
 
 MAX_WAIT_S = 60.0
@@ -54,15 +56,16 @@ class AgentApi:
         self, store: Store, jobs: list[Job], started: list[Job], default: tuple[str, ...]
     ) -> tuple[Answer, list[Stored]]:
         self.pending, self._default = jobs, default
-        store.see([*jobs, *started])
-        _match(store, [*jobs, *started, *self._unmatched])
+        as_submitted = _as_submitted([*jobs, *started, *self._unmatched])
+        store.see([*jobs, *as_submitted])
+        _match(store, as_submitted)
         store.promise_started([*started, *self._unmatched])
         # A running job is told once, but its spool file may come later.
-        unmatched = [job for job in [*self._unmatched, *started] if store.link(job) is None]
+        unmatched = [job for job in [*self._unmatched, *started] if _link(store, job) is None]
         self._unmatched = unmatched[-MAX_UNMATCHED:]
         known, outdated = [], []
         for job in jobs:
-            link = store.link(job)
+            link = _link(store, job)
             if link is None:
                 known.append(self._unknown(job))
                 continue
@@ -150,7 +153,7 @@ class AgentApi:
         """The pending submissions of which these runs tell: same user, same work, script or job name."""
         origins = store.origins(outcomes)
         uids = {origin.uid for origin in origins}
-        links = (store.link(job) for job in self.pending if job.uid in uids)
+        links = (_link(store, job) for job in self.pending if job.uid in uids)
         waiting = (store.submission(link.submission) for link in links if link is not None)
         return [
             stored
@@ -167,10 +170,28 @@ class AgentApi:
 
 def _expected(store: Store, job: Job) -> Answer:
     """What was expected of a running job on its partition."""
-    link = store.link(job)
+    link = _link(store, job)
     estimates = [] if link is None else store.estimates(link.submission)
     estimate = next((e for e in estimates if e.partition in job.partitions), None)
     return {"job_id": job.job_id, "submit_time": job.submit_time, "estimate": estimate and to_json(estimate)}
+
+
+def _as_submitted(jobs: Iterable[Job]) -> list[Job]:
+    """Each job under the id under which it was submitted: the tasks of an array, which get ids of their own when they
+    start, are one job."""
+    found: dict[tuple[int, int], Job] = {}
+    for job in jobs:
+        job_id = job.array_job_id or job.job_id
+        found.setdefault((job_id, job.submit_time), replace(job, job_id=job_id))
+    return list(found.values())
+
+
+def _link(store: Store, job: Job) -> Link | None:
+    """The submission that the job was made of, or the array that it is a task of."""
+    found = store.link(job)
+    if found is None and job.array_job_id:
+        return store.link(replace(job, job_id=job.array_job_id))
+    return found
 
 
 def _match(store: Store, jobs: Iterable[Job]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import dropwhile
 
 from slurmcast.model import Reading, Submission
@@ -22,6 +23,9 @@ ARGUMENTS, ENVIRONMENT = "# arguments: ", "# environment: "
 """What the lines that the encoder gets before the script begin with."""
 FILE = "# file: "
 """What the line before each source begins with. No other comment is left in."""
+TASK = "SLURM_ARRAY_"
+"""What the names of the variables begin with that tell the tasks of an array apart. Tasks that look at none of them all
+do the work of the script alone."""
 MAX_LINE = 1000
 MAX_TEXT = 64 * 1024
 """Characters that the encoder gets; the numbers are taken from all of the text."""
@@ -41,6 +45,9 @@ def read(submission: Submission, sources: SourceReader = no_sources) -> Reading:
     asked = resources.read(submission.request, said.options, submission.array)
     text = script.removeprefix(directives.BOM).decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     found = gather(submission, text, _slurm_variables(submission, asked.numbers), sources)
+    if not any(TASK in part for part in (text, *found.texts.values())):
+        submission = replace(submission, array="")
+        asked = replace(asked, numbers={name: n for name, n in asked.numbers.items() if name != "array_size"})
     partition = submission.partition or said.options.get("partition", "")
     comment = submission.request.get("comment", "") or said.options.get("comment", "")
     wishes = re.split(r"[\s,;]+", comment)
