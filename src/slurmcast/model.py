@@ -220,7 +220,7 @@ class Reading:
     """What the script reader made of a submission."""
 
     key: str
-    """sha256 over script, sources, arguments, chosen environment and request."""
+    """sha256 over script, sources, arguments, chosen environment and request, without what leaves the work as it is."""
     text: str
     """What the encoder reads: the script and the sources that it launches."""
     numbers: dict[str, float]

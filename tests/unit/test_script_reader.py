@@ -176,6 +176,26 @@ class TestKey:
         )  # fmt: skip
         assert read(same).key == read(base).key
 
+    @pytest.mark.parametrize(
+        "line",
+        ["--time=1:00:00", "--time 2-0", "-t 30", "-t30", "--job-name=other", "-J x", "-o %j.out", "--qos=high", "-Ax"],
+    )
+    def test_directives_that_leave_the_work_as_it_is(self, line: str) -> None:
+        script = b"#!/bin/bash\n#SBATCH --gpus=2\npython train.py\n"
+        more = script.replace(b"#SBATCH", f"#SBATCH {line} \n#SBATCH".encode(), 1)
+        assert read(submission(more)).key == read(submission(script)).key
+
+    @pytest.mark.parametrize("line", ["--nodes=2", "-t 30 --nodes=2", "--export=EPOCHS=9", "--time-min=5"])
+    def test_other_directives_count(self, line: str) -> None:
+        script = b"#!/bin/bash\n#SBATCH --gpus=2\npython train.py\n"
+        more = script.replace(b"#SBATCH", f"#SBATCH {line}\n#SBATCH".encode(), 1)
+        assert read(submission(more)).key != read(submission(script)).key
+
+    def test_the_time_limit_is_a_number_of_the_same_work(self) -> None:
+        hour, day = (read(submission(SCRIPT, "10", request={"time_limit": str(m)})) for m in (60, 1440))
+        assert hour.key == day.key
+        assert (hour.numbers["time_limit_s"], day.numbers["time_limit_s"]) == (3600, 86400)
+
     def test_every_release_s_spelling_of_a_request_is_one(self) -> None:
         spellings = ("gres:gpu:2", "gres/gpu:2", "gres/gpu=2")
         assert len({read(submission(request={"tres_per_node": text})).key for text in spellings}) == 1

@@ -1,8 +1,8 @@
 """From an order to site factors, with few changes. Pure.
 
 Slurm sorts by priority, to which the site factor adds; only the order matters to us, not the numbers. So the jobs whose
-present factors already stand in the wanted order keep them, and each other job gets a number in its gap. Where a gap has
-too few, the jobs around it get new ones too: as few as leave room for those that come next (a sparse table, after Itai,
+present factors already stand in the wanted order keep them, and each other job gets a number in its gap. Where a gap
+has too few, the jobs around it get new ones too: as few as leave room for those that come next (a sparse table: Itai,
 Konheim and Rodeh 1981, "A sparse table implementation of priority queues").
 """
 

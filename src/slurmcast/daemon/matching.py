@@ -114,7 +114,7 @@ def _paired(knot: Knot) -> list[Match]:
 
 
 def _work(stored: Stored) -> tuple[object, ...]:
-    return stored.reading.key, *_rights(stored)
+    return stored.reading.key, stored.reading.time_limit_s, *_rights(stored)
 
 
 def _rights(stored: Stored) -> tuple[object, ...]:

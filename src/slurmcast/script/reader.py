@@ -32,6 +32,12 @@ MAX_TEXT = 64 * 1024
 _NOISE = re.compile(
     r"#SBATCH\s+(?:--(?:job-name|output|error|mail-\w+|account|comment|chdir)\b|-[JoeAD]).*|#(?!!|SBATCH\b).*"
 )
+_BESIDE = re.compile(
+    rb"^#SBATCH[ \t]+(?:--(?:time|job-name|account|qos|comment|output|error|mail-user|mail-type)(?:=|[ \t]+)\S+"
+    rb"|-[tJAqoe][ \t]*\S+)[ \t]*(?:\n|\Z)",
+    re.MULTILINE,
+)
+"""Directives that leave the work as it is, each alone in its line."""
 
 
 def read(submission: Submission, sources: SourceReader = no_sources) -> Reading:
@@ -93,20 +99,23 @@ def _key(submission: Submission, asked: resources.Resources, sources: Iterable[s
     """sha256 over everything that decides the work, each part with its length, so that no two lists look alike.
 
     The request enters as it is understood, so that every release's spelling of it gives the same key. Not in it: who
-    submits, the job's name, the script's path, account, QOS and comment.
+    submits, the job's name, the script's path, account, QOS, comment, where the output goes, and the time limit, which
+    cuts work off but doesn't make it another.
     """
-    request = {name: f"{value:g}" for name, value in asked.numbers.items()}
+    script = _BESIDE.sub(b"", submission.script)
+    size = submission.script_size - len(submission.script) + len(script)
+    request = {name: f"{value:g}" for name, value in asked.numbers.items() if name != "time_limit_s"}
     request |= {"type": asked.gpus.type or "", "shared": str(asked.gpus.shared)} if asked.gpus else {}
     request["features"] = submission.request.get("features", "")
     parts = [
-        [submission.script, str(submission.script_size).encode()],
+        [script, str(size).encode()],
         [_bytes(source) for source in sources],
         [_bytes(argument) for argument in submission.argv[1:]],
         [_bytes(f"{name}={value}") for name, value in sorted(submission.environment.items())],
         [_bytes(f"{name}={value}") for name, value in sorted(request.items())],
         [_bytes(submission.array)],
     ]
-    digest = hashlib.sha256(b"slurmcast-reading 1")
+    digest = hashlib.sha256(b"slurmcast-reading 2")
     for group in parts:
         digest.update(len(group).to_bytes(8, "big"))
         for part in group:
