@@ -12,6 +12,9 @@ from typing import Any
 from slurmcast.config import Config
 from slurmcast.daemon.footprints import Footprints
 from slurmcast.daemon.requests import Answer, Ask, Refused
+from slurmcast.drift.trainings import trainings
+from slurmcast.drift.watch import last_look
+from slurmcast.report.learning import learning
 from slurmcast.report.rates import Rates
 from slurmcast.report.summary import summary
 from slurmcast.series import PRICE
@@ -78,13 +81,20 @@ class ReportApi:
         reports = Reports(self._config.paths.store, self._config.cluster)
         try:
             reports.stop_when(ended)
-            return summary(reports.runs(scope), self._rates())
+            return {**summary(reports.runs(scope), self._rates()), "learning": self._learned(scope)}
         except StoreError:
             if ended():
                 raise Refused(503, "the report takes too long; ask for a shorter time (--since, --until)") from None
             raise
         finally:
             reports.close()
+
+    def _learned(self, scope: Scope) -> Answer | None:
+        """How models did on everybody's jobs: for operators."""
+        if scope.uid is not None:
+            return None
+        folder = self._config.paths.models
+        return learning(trainings(folder), last_look(folder), scope.since, scope.until)
 
     def _rates(self) -> Rates:
         config = self._config.report

@@ -59,15 +59,16 @@ class Errors:
         """``predicted`` (n, 3) against ``real`` (n,), of the ``chosen`` runs where both are known and above 0."""
         at = np.flatnonzero(chosen & (predicted[:, 1] > 0) & (real > 0))
         predicted, real = predicted[at], real[at]
-        place = (real[:, None] > predicted).sum(axis=1)
+        p10, p50, p90 = predicted.T
+        place = (real >= p10).astype(np.int64) + (real > p50) + (real > p90)
         sums = {name: (place == number).astype(np.float64) for number, name in enumerate(_PLACES)}
-        ratio = predicted[:, 1] / real
+        ratio = p50 / real
         spreads = {"ratio": ratio, "error": np.abs(ratio - 1)}
         sources = [runs.source[i] for i in at.tolist()]
         self._by["total"].add([ALL] * len(at), sums, spreads)
         self._by["source"].add(sources, sums, spreads)
         self._by["partition"].add([runs.partition[i] for i in at.tolist()], sums, spreads)
-        cells = np.floor(np.log10(np.stack([predicted[:, 1], real])) * PER_DECADE).astype(np.int64)
+        cells = np.floor(np.log10(np.stack([p50, real])) * PER_DECADE).astype(np.int64)
         self._cells.update(zip(sources, *cells.tolist(), strict=True))
 
     def answer(self) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from slurmcast import __version__
 from slurmcast.report import plots, words
 from slurmcast.report.markup import Element, Node, document, el
-from slurmcast.report.tables import NOTHING, changed
 from slurmcast.report.words import Answer
 
 MOST_BARS = 15
@@ -55,7 +54,7 @@ def html(answer: Answer) -> str:
 
 def _main(answer: Answer) -> Iterator[Element]:
     if not answer["total"]["runs"]:
-        yield el("p", NOTHING)
+        yield el("p", words.NOTHING)
         return
     yield _tiles(answer)
     for dimension in ("week", "user", "account", "partition", "state"):
@@ -64,7 +63,9 @@ def _main(answer: Answer) -> Iterator[Element]:
         yield from _estimates(what, answer["estimates"][what], answer["estimates"])
     yield from _limits(answer["estimates"]["limits"])
     yield el("h2", "What slurmcast changed")
-    yield el("p", changed(answer["total"]))
+    yield el("p", words.changed(answer["total"]))
+    if answer["learning"]:
+        yield from _learning(answer["learning"])
 
 
 def _tiles(answer: Answer) -> Element:
@@ -142,7 +143,8 @@ def _estimates(what: str, figures: Answer, counts: Answer) -> Iterator[Element]:
         f"{words.percent(figures['total']['median_error'])}, and {words.percent(figures['total']['inside_80'])} of the "
         "real values lay inside the interval that should hold 80 %.",
     )
-    yield el("p", SOURCES, class_="soft")
+    if what == "time":
+        yield el("p", SOURCES, class_="soft")
     names = [row["name"] for row in figures["source"]][:MOST_PANELS]
     drawn = plots.scatter(f"Estimated against real {what}", what, figures["cells"], names)
     yield _figure("Solid: as estimated. Dashed: twice and half of it.", drawn)
@@ -167,21 +169,26 @@ def _limits(limits: Answer) -> Iterator[Element]:
     if not limits["runs"]:
         return
     yield el("h2", "Time limits against real times")
-    text = (
-        f"Of {words.count(limits['runs'])} completed runs the limit is known; it was "
-        f"{words.times(limits['limit_over_real'])} the real time (median), and "
-        f"{words.number(limits['unused_gpu_hours'])} GPU hours that were asked for weren't used."
-    )
-    if limits["p90_over_real"] is not None:
-        text += (
-            f" Where there was an estimate, its upper end (p90) was {words.times(limits['p90_over_real'])} the real "
-            f"time, and the limit {words.times(limits['limit_over_real_estimated'])}."
-        )
-    yield el("p", text)
+    yield el("p", words.limits(limits))
     tenths = len(limits["used"])
     names = [f"{100 * k // tenths} to {100 * (k + 1) // tenths} %" for k in range(tenths)]
     rows = [(name, count, 0.0) for name, count in zip(names, limits["used"], strict=True)]
     yield _figure("Completed runs by the share of the limit that they used", plots.columns("Use of time limits", rows))
+
+
+def _learning(learning: Answer) -> Iterator[Element]:
+    yield el("h2", "Learning")
+    yield el("p", words.learned(learning))
+    columns: list[Column] = [
+        ("jobs", lambda row: words.count(row["labels"])),
+        ("why", lambda row: row["because"]),
+        ("result", lambda row: row["result"]),
+        ("reason", lambda row: row["reason"]),
+        ("model", lambda row: row["model"] or words.UNKNOWN),
+    ]
+    rows = [{"name": words.day(training["began"]), **training} for training in learning["trainings"]]
+    if rows:
+        yield _table("Trainings", "began", columns, rows)
 
 
 def _figure(caption: str, image: Element, keys: bool = False) -> Element:

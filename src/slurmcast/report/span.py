@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-_AGO = re.compile(r"(\d{1,5})([hdw])", re.ASCII)
+_AGO = re.compile(r"(\d{1,4})([hdw])", re.ASCII)
 _DAYS = {"d": 1, "w": 7}
 
 

@@ -12,6 +12,7 @@ from slurmcast.show import duration
 Answer = Mapping[str, Any]
 UNKNOWN = "-"
 """For what isn't known or wasn't measured, which is never 0."""
+NOTHING = "No GPU run ended in this time; --since takes earlier dates."
 
 
 def count(value: int) -> str:
@@ -24,7 +25,7 @@ def number(value: float | None) -> str:
         return UNKNOWN
     if value == 0:
         return "0"
-    places = 2 - math.floor(math.log10(abs(value)))
+    places = 2 - math.floor(math.log10(abs(float(f"{value:.2e}"))))
     return f"{value:.2e}" if places > 6 else f"{value:,.{max(places, 0)}f}"
 
 
@@ -67,5 +68,56 @@ def heading(answer: Answer) -> str:
 
 
 def label(name: str) -> str:
-    """A row's name; what Slurm or an earlier version didn't tell has none."""
-    return name or "(unknown)"
+    """A row's name, with nothing in it that a terminal obeys; what Slurm or an earlier version didn't tell has none."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name) or "(unknown)"
+
+
+def sentences(answer: Answer) -> list[str]:
+    """What stands in no table on a terminal: what its columns mean, waiting, water, time limits, changes, learning."""
+    total, estimates = answer["total"], answer["estimates"]
+    said = [
+        "lost: share of the GPU hours in runs that didn't complete; measured: share of them with measured energy.",
+        f"Half of the runs waited at most {wait(total['wait_p50_s'])}, nine of ten {wait(total['wait_p90_s'])}.",
+    ]
+    if total["water_l"] is not None:
+        said.append(f"Water: {number(total['water_l'])} L.")
+    if estimates["limits"]["runs"]:
+        said.append(limits(estimates["limits"]))
+    said.append(changed(total))
+    if answer.get("learning"):
+        said.append(learned(answer["learning"]))
+    return said
+
+
+def limits(figures: Answer) -> str:
+    """Time limits against real times."""
+    text = (
+        f"The time limits of {count(figures['runs'])} completed runs were {times(figures['limit_over_real'])} the real "
+        f"time (median); {number(figures['unused_gpu_hours'])} GPU hours that were asked for weren't used."
+    )
+    if figures["p90_over_real"] is None:
+        return text
+    return (
+        f"{text} Where there was an estimate, its p90 was {times(figures['p90_over_real'])} the real time, and the "
+        f"limit {times(figures['limit_over_real_estimated'])}."
+    )
+
+
+def changed(total: Answer) -> str:
+    """What slurmcast did to the queue."""
+    runs, made, placed = (count(total[key]) for key in ("changed_runs", "changes", "placed_runs"))
+    return (
+        f"Of {count(total['runs'])} runs, slurmcast changed {runs} while they waited ({made} changes of place in the "
+        f"queue or partition), and chose the partition of {placed} among several that were possible."
+    )
+
+
+def learned(learning: Answer) -> str:
+    """Trainings and drift."""
+    trainings, drift = learning["trainings"], learning["drift"]
+    promoted = sum(training["promoted"] for training in trainings)
+    text = f"Models trained: {len(trainings)}; put to use: {promoted}."
+    if drift is None:
+        return text
+    alarms = "; ".join(drift["alarms"]) or "no drift"
+    return f"{text} Drift, looked at on {day(drift['at'])}: {alarms}."

@@ -15,7 +15,7 @@ CHECK_EVERY = 50_000
 """Steps of SQLite's machine, about 10 ms, after which it is asked whether to go on."""
 
 _O = "json_extract(outcome.outcome, '$.{}')".format
-_E = "json_extract(estimate.estimate, '$.{}')".format
+_E = "json_extract(promise.estimate, '$.{}')".format
 _USER = f"coalesce(nullif({_O('user')}, ''), job.user)"
 """Earlier versions stored no user with an outcome."""
 _TIME = ", ".join(_E(f"time_s.{q}") for q in ("p10", "p50", "p90"))
@@ -26,7 +26,7 @@ _CHANGE = (
 )
 _CHOICES = "(SELECT count(*) FROM json_each(change.decision, '$.verdicts') WHERE json_extract(value, '$.may') = 'move')"
 _RUNS = (
-    f"SELECT {_USER}, {_O('account')}, {_O('partition')}, outcome.state, estimate.source, outcome.submit_time, "
+    f"SELECT {_USER}, {_O('account')}, {_O('partition')}, outcome.state, {_E('source')}, outcome.submit_time, "
     f"outcome.start_time, {_O('end_time')}, {_O('elapsed_s')}, {_O('gpus')}, "
     # What several jobs share, the meter can't tell apart.
     f"CASE WHEN json_extract(reading, '$.gpus.shared') THEN NULL ELSE {_O('energy_kwh')} END, "
@@ -34,9 +34,9 @@ _RUNS = (
     f"EXISTS (SELECT 1 {_CHANGE} AND {_CHOICES} > 1), {_TIME}, {_ENERGY} FROM outcome "
     "LEFT JOIN job ON job.cluster = outcome.cluster AND job.job_id = outcome.submitted_id "
     "AND job.submit_time = outcome.submit_time LEFT JOIN submission ON submission.id = job.submission "
-    # Tasks of an array share an estimate, which is made anew while any of them waits: it may know how others ended.
-    f"LEFT JOIN estimate ON estimate.submission = job.submission AND estimate.partition = {_O('partition')} "
-    f"AND NOT coalesce({_O('array_job_id')}, 0) "
+    # Not the table of estimates: those are made anew while a job waits, and for tasks of an array that are still to run.
+    "LEFT JOIN promise ON promise.cluster = outcome.cluster AND promise.job_id = outcome.job_id "
+    "AND promise.submit_time = outcome.submit_time AND promise.start_time = outcome.start_time "
     f"WHERE outcome.cluster = :cluster AND outcome.start_time < :until AND {_O('end_time')} >= :since "
     f"AND {_O('end_time')} < :until AND {_O('gpus')} > 0"
 )
