@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
@@ -52,43 +53,42 @@ def said(function: Callable[P, T]) -> Callable[P, T]:
 def train_from_store(config: Config, kind: str | None = None, force: bool = False) -> dict[str, Any]:
     """Test a model of ``kind`` (default: the configuration's) on the newest jobs; where it passes, or with ``force``,
     train it on all completed jobs whose submission the store knows and put it to use. What was done, for printing."""
-    ordered, encoder = known_cases(config)
     if kind is not None:
         config = replace(config, probe=replace(config.probe, kind=cast(Any, kind)))
-    return _recorded(config, ordered, encoder, "by hand", force)
+    with _opened(config) as store:
+        return _recorded(config, store, "by hand", force)
 
 
 @said
 def train_when_due(config: Config) -> dict[str, Any]:
     """Look whether estimates hold what they promise, and train where it is time to; else say why not."""
-    ordered, encoder = known_cases(config)
-    seen = _watched(config, ordered, encoder)
-    answer = {"due": seen.due.now, "because": seen.due.reason}
-    return answer | _recorded(config, ordered, encoder, seen.due.reason) if seen.due.now else answer
+    with _opened(config) as store:
+        seen = _watched(config, store)
+        answer = {"due": seen.due.now, "because": seen.due.reason}
+        return answer | _recorded(config, store, seen.due.reason) if seen.due.now else answer
 
 
-def _recorded(
-    config: Config, ordered: Sequence[Case], encoder: str, because: str, force: bool = False
-) -> dict[str, Any]:
+def _recorded(config: Config, store: Store, because: str, force: bool = False) -> dict[str, Any]:
     """Train, and write down what came of it."""
     registry = Registry(config.paths.models)
-    training = Training(time.time(), because, len(ordered), registry.current() or "")
+    training = Training(time.time(), because, store.label_count(), registry.current() or "")
     with recorded(registry.folder, training) as end:
-        answer = _train(config, registry, ordered, encoder, force)
+        answer = _train(config, registry, store, force)
         end(answer["promoted"], answer["reason"], answer.get("model", ""))
-    _watched(config, ordered, encoder)
+    _watched(config, store)
     return answer
 
 
-def _watched(config: Config, ordered: Sequence[Case], encoder: str) -> Look:
+def _watched(config: Config, store: Store) -> Look:
     """What is seen now, also left for the metrics."""
-    seen = look(config, in_use(Registry(config.paths.models), encoder), len(ordered))
+    seen = look(config, store, in_use(Registry(config.paths.models), name_of(config.encoder)))
     keep(config.paths.models, seen)
     return seen
 
 
-def _train(config: Config, registry: Registry, ordered: Sequence[Case], encoder: str, force: bool) -> dict[str, Any]:
-    probe = config.probe
+def _train(config: Config, registry: Registry, store: Store, force: bool) -> dict[str, Any]:
+    probe, encoder = config.probe, name_of(config.encoder)
+    ordered = _cases(config, store)
     where, type_of = site(config, ordered)
 
     def train(known: Sequence[Case], kind: str) -> Model:
@@ -155,16 +155,26 @@ def versions(config: Config) -> list[dict[str, Any]]:
 
 def known_cases(config: Config) -> tuple[list[Case], str]:
     """The store's finished jobs whose vector the cache has, and the encoder's name."""
-    encoder = name_of(config.encoder)
+    with _opened(config) as store:
+        return _cases(config, store), name_of(config.encoder)
+
+
+def _cases(config: Config, store: Store) -> list[Case]:
+    cache = VectorCache(config.paths.state_dir / "embeddings.db")
+    labels = store.labels()
+    return cases(labels, cache.vectors({label.text_key for label in labels}))
+
+
+@contextmanager
+def _opened(config: Config) -> Iterator[Store]:
+    """The store, which is there."""
     if not config.paths.store.exists():
         raise TrainError(f"{config.paths.store}: no such file; run this where slurmcastd runs, once jobs have finished")
-    cache = VectorCache(config.paths.state_dir / "embeddings.db")
     store = Store(config.paths.store, config.cluster)
     try:
-        labels = store.labels()
+        yield store
     finally:
         store.close()
-    return cases(labels, cache.vectors({label.text_key for label in labels})), encoder
 
 
 def in_use(registry: Registry, encoder: str) -> Model | None:

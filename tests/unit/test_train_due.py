@@ -6,7 +6,11 @@ import errno
 import json
 import multiprocessing
 import os
+import resource
 import signal
+import subprocess
+import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +23,10 @@ from slurmcast.config import Config, TrainConfig
 from slurmcast.drift.metrics import metrics
 from slurmcast.drift.trainings import FILE, Training, recorded, trainings
 from slurmcast.drift.watch import last_look
-from slurmcast.model import Estimate, Interval, Source
-from slurmcast.probe import Example, Registry
+from slurmcast.encoder.cache import VectorCache
+from slurmcast.model import Estimate
+from slurmcast.probe import Example, Model, Registry
+from slurmcast.store.store import Store
 from slurmcast.train import TrainError, train_from_store, train_when_due
 from tests.unit.store_world import fill, jobs, site
 
@@ -70,3 +76,125 @@ def test_from_the_first_jobs_to_drift(config: Config) -> None:
     seen = last_look(config.paths.models)
     assert seen is not None and not seen.alarms and seen.model == in_use(config)
     assert [t.result for t in trainings(config.paths.models)] == ["promoted", "promoted"]
+
+
+def test_a_refused_training_is_not_tried_again_with_the_same_jobs(config: Config) -> None:
+    every = jobs(120)
+    fill(config, every[:80])
+    changed = [replace(example, time_s=1800.0, energy_kwh=None) for example in every[80:]]
+    fill(config, changed, first=80, first_uid=100_000)  # new users, for whom known scripts take half an hour
+    refused = train_when_due(config)
+    assert refused["due"] and not refused["promoted"] and "worse than no model" in refused["reason"]
+    again = train_when_due(config)
+    assert not again["due"] and "it takes 20 finished jobs since the last training: 0 so far" in again["because"]
+    assert [(t.result, t.labels) for t in trainings(config.paths.models)] == [("refused", 120)]
+
+
+def killed(config: Config) -> None:
+    """Train, and be killed when half of the new model is written."""
+
+    def half(model: Model, folder: Path) -> None:
+        (folder / "model.json").write_text("{")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Model, "write", half)
+        train_from_store(config, force=True)
+
+
+def test_a_training_that_is_killed_leaves_the_model_in_use(config: Config) -> None:
+    every = jobs(120)
+    fill(config, every[:60])
+    first = train_from_store(config, force=True)["model"]
+    fill(config, every[60:], first=60)
+    process = multiprocessing.get_context("fork").Process(target=killed, args=(config,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    registry = Registry(config.paths.models)
+    assert (registry.current(), registry.versions()) == (first, [first])
+    assert trainings(config.paths.models)[-1].result == "unfinished"
+    assert "0 so far" in train_when_due(config)["because"], "what killed it would kill it again"
+    fill(config, jobs(60, seed=5), first=120)
+    assert train_when_due(config)["due"]
+    assert not list(config.paths.models.glob(".draft-*")), "what it left is gone"
+
+
+def test_a_full_disk_leaves_the_model_in_use(config: Config) -> None:
+    fill(config, jobs(60))
+    first = train_from_store(config, force=True)["model"]
+    fill(config, jobs(60, seed=5), first=60)
+    most = (config.paths.models / first / "model.safetensors").stat().st_size - 1
+
+    def fill_up() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    # As beside the daemon, which has both databases open: their shared memory is there and needn't be written.
+    with closing(Store(config.paths.store, "test")), closing(VectorCache(config.paths.state_dir / "embeddings.db")):
+        done = subprocess.run(command(config, "train"), preexec_fn=fill_up, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    registry = Registry(config.paths.models)
+    assert (registry.current(), registry.versions()) == (first, [first])
+    assert "failed: " in trainings(config.paths.models)[-1].reason
+
+
+def command(config: Config, *words: str) -> list[str]:
+    """A slurmcast command with the site's configuration."""
+    path = config.paths.state_dir / "slurmcast.toml"
+    lines = ['cluster = "test"', "[paths]", *(f'{n} = "{config.paths.state_dir}"' for n in ("run_dir", "state_dir"))]
+    path.write_text("\n".join(lines))
+    return [sys.executable, "-m", "slurmcast.cli", "--config", str(path), *words]
+
+
+def test_two_trainings_at_a_time_are_one_too_many(config: Config) -> None:
+    fill(config, jobs(60))
+    with (
+        recorded(config.paths.models, Training(1.0, "by hand", 60)),
+        pytest.raises(TrainError, match="another training runs"),
+    ):
+        train_from_store(config)
+
+
+def test_the_history_survives_what_was_cut(tmp_path: Path) -> None:
+    with recorded(tmp_path, Training(1.0, "first", 10)) as end:
+        end(True, "better", "m1")
+    with (tmp_path / FILE).open("a") as file:
+        file.write('{"began": 2.0, "beca')  # the disk was full
+    with pytest.raises(OSError), recorded(tmp_path, Training(3.0, "third", 30, "m1")):
+        raise OSError(errno.EIO, "Input/output error")
+    found = trainings(tmp_path)
+    assert [(t.because, t.result, t.model) for t in found] == [("first", "promoted", "m1"), ("third", "refused", "")]
+    assert "Input/output error" in found[1].reason
+    assert trainings(tmp_path / "nowhere") == []
+
+
+def test_what_the_metrics_say(config: Config) -> None:
+    assert metrics(config.paths.models) == ""
+    every = jobs(115)
+    fill(config, every[:80])
+    train_when_due(config)
+    late = [slower(example) for example in every[80:]]
+    fill(config, late, first=80, promised=promised(config, late))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("slurmcast.train._train", lambda *_: {"promoted": False, "reason": "worse"})
+        train_when_due(config)
+    values = dict(line.rsplit(" ", 1) for line in metrics(config.paths.models).splitlines() if line[0] != "#")
+    told = {name.removeprefix("slurmcast_"): float(value) for name, value in values.items()}
+    assert (told["drift"], told["labels"], told["labels_since_training"]) == (1, 115, 35)
+    assert told['trainings_total{result="promoted"}'] == told['trainings_total{result="refused"}'] == 1
+    assert told['last_training_timestamp_seconds{result="refused"}'] > told["last_promotion_timestamp_seconds"]
+    assert told['recent_median_ape{target="time",partition="all"}'] > 0.4
+    assert told['recent_coverage{target="time",partition="all"}'] < 0.5
+    assert told['tested_coverage{target="time",partition="all"}'] > 0.5
+
+
+def test_what_people_see(config: Config) -> None:
+    fill(config, jobs(80))
+    invoke = CliRunner().invoke
+    words = command(config)[3:]
+    shown = invoke(main, [*words, "train", "--when-due"])
+    assert shown.exit_code == 0 and shown.stdout.startswith("Trained: no model is in use.\nModel ")
+    again = invoke(main, [*words, "train", "--when-due"])
+    assert again.exit_code == 0 and again.stdout.startswith("Not trained: no drift, and 0 of 200 jobs")
+    answer: Any = json.loads(invoke(main, [*words, "train", "--when-due", "--json"]).stdout)
+    assert answer["due"] is False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from slurmcast.codec import CodecError, from_json, to_json
 from slurmcast.config import Config
 from slurmcast.drift.due import Due, due
 from slurmcast.drift.figures import Alarm, Row, alarms, table
-from slurmcast.drift.trainings import trainings
+from slurmcast.drift.trainings import Training, trainings
 from slurmcast.probe.model import Model
-from slurmcast.store.promises import Promises
+from slurmcast.store.store import Store
 
 FILE = "watch.json"
 
@@ -30,7 +30,7 @@ class Look:
     model: str
     """The version in use; empty: none."""
     labels: int
-    """Finished jobs that could be learned from."""
+    """Finished jobs that could be learned from, once their texts are encoded."""
     new_labels: int
     """How many of them the model in use hasn't learned from."""
     due: Due
@@ -42,23 +42,26 @@ class Look:
     """The same of the newest jobs when the model in use was tested, before it was put to use."""
 
 
-def look(config: Config, model: Model | None, labels: int) -> Look:
-    """Look now. ``model``: that in use; ``labels``: how many finished jobs could be learned from. Raises StoreError."""
-    promises = Promises(config.paths.store, config.cluster)
-    try:
-        own = promises.promises(model.version) if model is not None else []
-        last = promises.last_promises(config.train.window)
-    finally:
-        promises.close()
+def look(config: Config, store: Store, model: Model | None) -> Look:
+    """Look now. ``model``: that in use. Raises StoreError."""
+    labels, done = store.label_count(), trainings(config.paths.models)
+    own = store.promises(model.version) if model is not None else []
+    last = store.last_promises(config.train.window)
     tested = tested_rows(model.figures) if model is not None else ()
     unknown = next((row.unknown for row in tested if row.target == "time"), None)
     found = alarms(own, unknown, config.train.false_alarm_jobs)
-    learned = int(model.figures.get("examples", 0)) if model is not None else None
-    tried = next((training.labels for training in reversed(trainings(config.paths.models))), None)
+    learned = _learned(model, done) if model is not None else None
+    tried = done[-1].labels if done else None
     answer = due(config.train, labels, learned, tried, [alarm.text for alarm in found])
     version = model.version if model is not None else ""
     new = max(labels - (learned or 0), 0)
     return Look(time.time(), version, labels, new, answer, tuple(found), table(last), tested)
+
+
+def _learned(model: Model, done: Sequence[Training]) -> int:
+    """What ``labels`` was when the model was trained."""
+    own = (training.labels for training in done if training.model == model.version)
+    return next(own, int(model.figures.get("examples", 0)))
 
 
 def tested_rows(figures: Mapping[str, Any]) -> tuple[Row, ...]:

@@ -12,6 +12,8 @@ from pathlib import Path
 from slurmcast.probe.model import SETTINGS_FILE, TENSORS_FILE, Model, ModelError, read
 
 CURRENT = "current"
+DRAFT = ".draft-"
+"""Begins the name of a version that isn't complete."""
 LOG = "promotions.jsonl"
 """One line for each change of the version in use: ``{"at": Unix seconds, "version", "reason"}``."""
 
@@ -25,8 +27,9 @@ class Registry:
     def add(self, model: Model) -> str:
         """Keep ``model`` as a new version and return its name; the one in use stays in use."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self.folder / f".draft-{os.getpid()}"
-        shutil.rmtree(draft, ignore_errors=True)
+        for left in self.folder.glob(f"{DRAFT}*"):  # of a training that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        draft = self.folder / f"{DRAFT}{os.getpid()}"
         draft.mkdir()
         model.write(draft)
         contents = b"".join((draft / name).read_bytes() for name in (SETTINGS_FILE, TENSORS_FILE))
@@ -85,7 +88,8 @@ class Registry:
         """All versions, the oldest first."""
         if not self.folder.is_dir():
             return []
-        return sorted(p.name for p in self.folder.iterdir() if not p.is_symlink() and (p / SETTINGS_FILE).is_file())
+        found = (p for p in self.folder.iterdir() if not p.is_symlink() and (p / SETTINGS_FILE).is_file())
+        return sorted(p.name for p in found if not p.name.startswith(DRAFT))
 
     def current(self) -> str | None:
         """The version in use, None where there is none yet."""
