@@ -28,6 +28,7 @@ from slurmcast.daemon.kappa_api import KappaApi
 from slurmcast.daemon.news import News
 from slurmcast.daemon.report_api import ReportApi
 from slurmcast.daemon.requests import Answer, Ask, Caller, Refused
+from slurmcast.daemon.runs_api import RunsApi
 from slurmcast.drift.metrics import metrics as drift_metrics
 from slurmcast.encoder.base import EncoderError
 from slurmcast.labels import runs
@@ -69,6 +70,7 @@ class Api:
                 ("GET", r"/v1/kappa/history", kappa.history),
                 ("POST", r"/v1/energy", energy.records),
                 ("GET", r"/v1/report", self._report.get),
+                ("GET", r"/v1/runs", RunsApi(config).get),
                 ("GET", r"/v1/capture", capture.wanted),
                 ("POST", r"/v1/capture/(\d{1,10})", capture.sources),
                 ("POST", r"/v1/agent/jobs", self._agent.jobs),

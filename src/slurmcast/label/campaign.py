@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slurmcast.label import slurm
 from slurmcast.label.plan import Call, Next, Rules, Stage, Standing, following, standing
-from slurmcast.label.slurm import Accounted, Later, Queued, SlurmError, Task
+from slurmcast.label.slurm import Accounted, Later, Limit, Queued, SlurmError, Task, Unsure
 from slurmcast.label.state import State
 from slurmcast.label.words import Batch, Budget, Cell, Cost, End, Run, end, spent
 
@@ -18,13 +18,16 @@ LOST_AFTER_S = 120.0
 """A run that neither queue nor accounting knows for so long isn't waited for."""
 PAUSES_S = (1.0, 15.0)
 """Between two looks at Slurm: the first after something happened, and the longest."""
-ENERGY_EVERY_S = 60.0
-"""How often slurmcastd is asked what runs used, which it learns some time after their end."""
+STORE_EVERY_S = 60.0
+"""How often slurmcastd is asked about ended runs, of which it hears some time after their end."""
+UNSURE_S = 120.0
+"""How long a request that slurmctld may have heard can take to become a job."""
 _ORDINARY = frozenset({"None", "Priority", "Resources", "JobArrayTaskLimit", "BeginTime", "Nodes_required_for_job"})
 """Reasons for waiting that pass by themselves, or nearly so."""
 
-Energies = Callable[[Sequence[int]], Mapping[tuple[int, int], float]]
-"""Energy in kWh of runs by (job id, start), for job ids; only of those of which it is known."""
+Known = Callable[[Sequence[int]], Mapping[tuple[int, int], tuple[float | None, bool]]]
+"""What slurmcast's store has about ended runs, for job ids: by (job id, start) the energy in kWh, None where that isn't
+known, and whether it learns from the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,33 +59,20 @@ class Campaign:
         cells: Sequence[Cell],
         state: State,
         rules: Rules,
-        energies: Energies,
+        known: Known,
         *,
         logs: Path,
         nice: int | None = None,
         retry: bool = False,
         tell: Callable[[str], None],
     ) -> None:
-        self._cells, self._state, self._rules, self._energies = cells, state, rules, energies
+        self._cells, self._state, self._rules, self._known = cells, state, rules, known
         self._logs, self._nice, self.tell = logs, nice, tell
         self._call = Call(time.time(), retry)
         self._missing: dict[tuple[str, int], float] = {}
         self._told: set[tuple[str, str]] = set()
         self._queue: dict[Task, Queued] = {}
-        self._asked_at = -ENERGY_EVERY_S
-
-    def recover(self) -> None:
-        """Find out what became of job arrays of which an earlier call didn't hear. Raises :class:`SlurmError`."""
-        unsure = [batch for batch in self._state.batches.values() if not batch.job_id and not batch.refused]
-        if not unsure:
-            return
-        found = slurm.find(unsure, min(batch.at for batch in unsure) - 60)
-        for batch in unsure:
-            if job_id := found.get(batch.id):
-                self._state.submitted(batch, job_id)
-                self.tell(f"{_name(batch)}: found again as job {job_id}")
-            else:
-                self._state.void(batch)
+        self._asked_at = -STORE_EVERY_S
 
     def look(self) -> View:
         """Look at Slurm and write down what has ended. Submits nothing."""
@@ -91,8 +81,8 @@ class Campaign:
             self._settle()
         except SlurmError as error:
             trouble = str(error)
-        if time.monotonic() - self._asked_at >= ENERGY_EVERY_S:
-            self.ask_energies()
+        if time.monotonic() - self._asked_at >= STORE_EVERY_S:
+            self.ask_store()
         return self._view(trouble)
 
     def step(self, budget: Budget) -> View:
@@ -117,7 +107,21 @@ class Campaign:
     def _open_batches(self) -> list[Batch]:
         return [batch for batch in self._state.batches.values() if batch.job_id and self._state.open_tasks(batch)]
 
+    def _recover(self) -> None:
+        """Find out what became of job arrays for which Slurm's answer was never heard."""
+        unsure = [batch for batch in self._state.batches.values() if not batch.job_id and not batch.refused]
+        if not unsure:
+            return
+        found = slurm.find(unsure, min(batch.at for batch in unsure) - 60)
+        for batch in unsure:
+            if job_id := found.get(batch.id):
+                self._state.submitted(batch, job_id)
+                self.tell(f"{_name(batch)}: found again as job array {job_id}")
+            elif time.time() - batch.at > UNSURE_S:
+                self._state.void(batch)
+
     def _settle(self) -> None:
+        self._recover()
         live = self._open_batches()
         if not live:
             return
@@ -132,7 +136,7 @@ class Campaign:
         live = here is not None and end(here.state) is None
         runs = [
             Run(batch.id, task, a.job_id, a.start, a.state, a.elapsed_s, a.gpus, time.time(),
-                not live and a is past[-1], a.exit_code, a.nodes, a.energy_kwh)
+                not live and a is past[-1], a.exit_code, a.nodes)
             for a in past
         ]  # fmt: skip
         missing = (batch.id, task)
@@ -157,14 +161,19 @@ class Campaign:
             self._told.add((batch.id, here.reason))
             self.tell(f"{_name(batch)}: job {batch.job_id} waits: {here.reason}")
 
-    def ask_energies(self) -> None:
-        """Learn the energy of ended runs, as far as slurmcastd knows it by now."""
+    def ask_store(self) -> None:
+        """Learn what slurmcast's store has about ended runs by now."""
         self._asked_at = time.monotonic()
-        unknown = [run for run in self._state.runs.values() if run.energy_kwh is None and run.start and run.elapsed_s]
-        known = self._energies(sorted({run.job_id for run in unknown})) if unknown else {}
-        self._state.ended(
-            replace(run, energy_kwh=known[run.job_id, run.start]) for run in unknown if (run.job_id, run.start) in known
-        )
+        unknown = [
+            run for run in self._state.runs.values()
+            if run.elapsed_s and run.start and (run.energy_kwh is None or not run.is_label)
+        ]  # fmt: skip
+        known = self._known(sorted({run.job_id for run in unknown})) if unknown else {}
+        for run in unknown:
+            if (run.job_id, run.start) in known:
+                energy_kwh, is_label = known[run.job_id, run.start]
+                energy_kwh = run.energy_kwh if energy_kwh is None else energy_kwh
+                self._state.ended([replace(run, energy_kwh=energy_kwh, is_label=is_label)])
 
     def _view(self, trouble: str) -> View:
         batches, runs = self._state.batches, list(self._state.runs.values())
@@ -211,16 +220,27 @@ class Campaign:
             try:
                 log = self._logs / "%x-%A_%a.out"
                 job_id = slurm.submit(batch, (*cell.options, *nice), log, comment, self._state.file)
+            except Unsure as error:
+                return str(error)
+            except Limit as error:
+                if not self._open_batches():  # it is the job's own size
+                    self._refuse(batch, error)
+                    continue
+                self._state.void(batch)
+                return str(error)
             except Later as error:
-                self.recover()  # it may have come through all the same
+                self._state.void(batch)
                 return str(error)
             except SlurmError as error:
-                self._state.refused(batch, str(error))
-                self.tell(f"{_name(batch)}: refused by Slurm: {error}")
+                self._refuse(batch, error)
                 continue
             self._state.submitted(batch, job_id)
             self.tell(f"{_name(batch)}: {runs} run{'s' if runs > 1 else ''} submitted as job array {job_id}")
         return ""
+
+    def _refuse(self, batch: Batch, error: SlurmError) -> None:
+        self._state.refused(batch, str(error))
+        self.tell(f"{_name(batch)}: refused by Slurm: {error}")
 
 
 def _name(batch: Batch) -> str:

@@ -18,10 +18,10 @@ from slurmcast.console import Failure, Finite, as_json, emit, guarded
 from slurmcast.label import show, slurm
 from slurmcast.label.campaign import PAUSES_S, Campaign, View
 from slurmcast.label.estimates import Estimates
-from slurmcast.label.plan import Exclusive, Rules, Stage, Unfit, affordable, cell
+from slurmcast.label.plan import Exclusive, Rules, Stage, Unfit, affordable, cell, totals
 from slurmcast.label.slurm import SlurmError
 from slurmcast.label.state import State, StateError
-from slurmcast.label.words import Budget, Cell, Place
+from slurmcast.label.words import Budget, Cell, Place, Work
 from slurmcast.label.works import ListError, listed, work
 from slurmcast.probe import gpus
 
@@ -92,8 +92,7 @@ def label(
         cells, unfit = _cells(_places(cfg, names), listed(scripts), rules.exclusive, daemon)
         trouble = daemon.trouble
         logs = state.path.with_suffix(".logs")
-        campaign = Campaign(cells, state, rules, daemon.energies, logs=logs, nice=nice, retry=retry, tell=_say)
-        campaign.recover()
+        campaign = Campaign(cells, state, rules, daemon.runs, logs=logs, nice=nice, retry=retry, tell=_say)
         view = campaign.look()
         show.plan(view.standings, unfit, rules, view.spent, trouble)
         budget = _budget(view, rules, asked, yes)
@@ -104,7 +103,7 @@ def label(
         if stop.is_set():
             _stop(campaign, view, on_interrupt)
         else:
-            campaign.ask_energies()
+            campaign.ask_store()
     except (SlurmError, StateError, ListError) as error:
         raise Failure(str(error)) from None
     view = replace(campaign.look(), beyond=view.beyond)
@@ -132,9 +131,7 @@ def _places(cfg: config.Config, names: Sequence[str]) -> list[Place]:
         card, mean_w = gpus.find(named), told.prior_power_w if told else None
         powers = [power for power in (mean_w, card.tdp_w if card else None) if power]
         mean_w = mean_w or (card.power_w if card else None)
-        found.append(
-            Place(name, known.types, known.gpus_per_node, known.default_limit_s, mean_w, max(powers, default=None))
-        )
+        found.append(replace(known, mean_w=mean_w, most_w=max(powers, default=None)))
     return found
 
 
@@ -144,13 +141,14 @@ def _cells(
     """What is to be run where, each work once, and what can't be."""
     cells: list[Cell] = []
     unfit: list[Unfit] = []
-    seen: set[str] = set()
+    seen: dict[str, Work] = {}
     with click.progressbar(scripts, label="Reading scripts", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
         for path, arguments in bar:
             read = work(path, arguments)
-            if read.key in seen:
+            first = seen.setdefault(read.key, read)
+            if first is not read:
+                unfit += [Unfit(read, place.name, f"it is the same work as {first.path}") for place in places]
                 continue
-            seen.add(read.key)
             times_s = {} if read.refusal else daemon.times_s(read)
             for place in places:
                 made = cell(read, place, exclusive, times_s.get(place.name))
@@ -161,7 +159,7 @@ def _cells(
 def _budget(view: View, rules: Rules, asked: Budget, yes: bool) -> Budget:
     """What may be spent: as asked for, or as the user says now. Raises Failure where it is not enough for anything."""
     wanted = [s for s in view.standings if s.stage is Stage.WANTED]
-    most = view.committed + show.plan_totals(wanted, rules)[1]
+    most = view.committed + totals(view.standings, rules)[1]
     budget = asked
     if asked == Budget():
         hours = most.gpu_hours

@@ -1,4 +1,4 @@
-"""What slurmcastd can say to an ordinary user: expected times, and the energy of his runs."""
+"""What slurmcastd can say to an ordinary user: expected times, and what it has about his runs."""
 
 from __future__ import annotations
 
@@ -37,15 +37,14 @@ class Estimates:
         answer = self._ask("POST", "/v1/predict", body) or {"estimates": []}
         return {e["partition"]: e["time_s"]["p50"] for e in answer["estimates"] if e["time_s"]}
 
-    def energies(self, jobs: Sequence[int]) -> Mapping[tuple[int, int], float]:
-        """The energy in kWh of runs by (job id, start), as far as it is known."""
+    def runs(self, jobs: Sequence[int]) -> Mapping[tuple[int, int], tuple[float | None, bool]]:
+        """What the store has about ended runs: by (job id, start) the energy in kWh, and whether it learns from it."""
         found = {}
         for first in range(0, len(jobs), MAX_JOBS):
             asked = ",".join(map(str, jobs[first : first + MAX_JOBS]))
             answer = self._ask("GET", f"/v1/runs?jobs={asked}") or {"runs": []}
             for run in answer["runs"]:
-                if run["energy_kwh"] is not None:
-                    found[run["job_id"], run["start_time"]] = float(run["energy_kwh"])
+                found[run["job_id"], run["start_time"]] = (run["energy_kwh"], run["label"])
         return found
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:

@@ -67,7 +67,7 @@ def cell(work: Work, place: Place, exclusive: Exclusive, expected_s: float | Non
         exclusive = exclusive if work.options["exclusive"] else Exclusive.NODE
     elif exclusive is not Exclusive.GPU:
         options += ("--exclusive=user" if exclusive is Exclusive.USER else "--exclusive",)
-    if exclusive is Exclusive.NODE:
+    if exclusive is Exclusive.NODE or place.whole_nodes:
         gpus = max(gpus, work.nodes * place.gpus_per_node)
     return Cell(work, place.name, gpus, limit_s, options, expected_s, place.mean_w, place.most_w)
 
@@ -162,6 +162,17 @@ def _words(run: Run) -> str:
         "DEADLINE": "its deadline came before its end",
     }
     return told.get(run.state, run.state)
+
+
+def totals(standings: Sequence[Standing], rules: Rules) -> tuple[Cost, Cost]:
+    """What the runs that aren't submitted yet will cost as expected, and at the very most."""
+    expected, most = Cost(), Cost()
+    for s in standings:
+        if s.stage is Stage.WANTED:
+            expected += s.cell.expected(s.judgement.more)
+        if s.stage in (Stage.WANTED, Stage.RUNNING):
+            most += s.cell.at_most(max(rules.most - len(s.counted) - s.open, 0))
+    return expected, most
 
 
 def affordable(committed: Cost, budget: Budget, cell: Cell, runs: int) -> bool:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from slurmcast.codec import to_json
 from slurmcast.label.campaign import View
-from slurmcast.label.plan import Rules, Stage, Standing, Unfit
+from slurmcast.label.plan import Rules, Stage, Standing, Unfit, totals
 from slurmcast.label.words import Budget, Cost, Run
 from slurmcast.show import duration, terminal
 
@@ -42,16 +42,6 @@ def limits(budget: Budget) -> str:
     return " and ".join(parts)
 
 
-def plan_totals(standings: Sequence[Standing], rules: Rules) -> tuple[Cost, Cost]:
-    """What the runs that are still to be made will cost as expected, and at the very most."""
-    expected, most = Cost(), Cost()
-    for s in standings:
-        if s.stage is Stage.WANTED:
-            expected += s.cell.expected(s.judgement.more)
-            most += s.cell.at_most(max(rules.most, rules.least) - len(s.counted))
-    return expected, most
-
-
 def plan(standings: Sequence[Standing], unfit: Sequence[Unfit], rules: Rules, used: Cost, trouble: str) -> None:
     """Print what would be done, on stderr: stdout is for results."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -67,7 +57,7 @@ def plan(standings: Sequence[Standing], unfit: Sequence[Unfit], rules: Rules, us
             )
     if trouble:
         console.print(f"Without estimates, time limits are taken: {trouble}", soft_wrap=True)
-    expected, most = plan_totals(standings, rules)
+    expected, most = totals(standings, rules)
     console.print(f"Expected: {amount(expected)}. At the very most: {amount(most)}.")
     if used.gpu_hours:
         console.print(f"Already used: {amount(used)}; the budget covers this too.")
@@ -75,13 +65,13 @@ def plan(standings: Sequence[Standing], unfit: Sequence[Unfit], rules: Rules, us
 
 def _plan_table(standings: Sequence[Standing], partitions: Sequence[str], rules: Rules) -> Table:
     made = _table(
-        f"At least {rules.least}, at most {max(rules.most, rules.least)} runs each",
+        f"At least {rules.least}, at most {rules.most} runs each",
         *("partition", "scripts", "runs to make", "time of one run", "expected", "at most"),
     )
     for name in partitions:
         here = [s for s in standings if s.cell.partition == name]
         wanted = [s for s in here if s.stage is Stage.WANTED]
-        expected, most = plan_totals(wanted, rules)
+        expected, most = totals(wanted, rules)
         times = [s.cell.expected_s or s.cell.limit_s for s in wanted]
         span = f"{duration(min(times))} to {duration(max(times))}" if times else ""
         runs = str(sum(s.judgement.more for s in wanted))
@@ -163,7 +153,7 @@ def _cell(s: Standing, beyond: bool) -> Answer:
 
 
 def _run(run: Run) -> Answer:
-    names = ("job_id", "start", "state", "elapsed_s", "gpus", "exit_code", "nodes", "energy_kwh")
+    names = ("job_id", "start", "state", "elapsed_s", "gpus", "exit_code", "nodes", "energy_kwh", "is_label")
     return {name: getattr(run, name) for name in names}
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from slurmcast.label.words import Batch
+from slurmcast.label.words import Batch, Place
+from slurmcast.model import GpuRequest
 from slurmcast.script.gres import parse_gpu_request
 from slurmcast.script.options import time_limit_s
 from slurmcast.script.reader import OPT_IN, OPT_OUT
@@ -21,16 +23,26 @@ MARK = "slurmcast-label:"
 """What a job's comment has before the id of its batch."""
 _KEPT = frozenset({"SBATCH_ACCOUNT", "SBATCH_QOS", "SBATCH_WCKEY", "SBATCH_RESERVATION"})
 """Of sbatch's variables those that say who pays; the others would overrule what the scripts themselves say."""
-_PASSES = re.compile(r"contact|timed out|try again|temporarily|submit limit|communication|backup", re.IGNORECASE)
-"""What sbatch's errors say where another try may fare better."""
+_UNSURE = re.compile(r"contact|timed out|zero bytes|communication|standby|backup", re.IGNORECASE)
+"""What sbatch says where slurmctld may or may not have heard it."""
+_LATER = re.compile(r"temporarily|try again", re.IGNORECASE)
+_LIMIT = re.compile(r"job submit limit", re.IGNORECASE)
 
 
 class SlurmError(Exception):
     """Slurm refused or doesn't answer; the message is its own."""
 
 
+class Unsure(SlurmError):
+    """Whether Slurm took the job isn't known."""
+
+
 class Later(SlurmError):
-    """Slurm doesn't take the job now; it may later."""
+    """Slurm didn't take the job, but may do so later."""
+
+
+class Limit(Later):
+    """A limit keeps Slurm from taking the job: on the number of jobs, or on this one's size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +64,6 @@ class Accounted:
     gpus: int
     exit_code: str
     nodes: str
-    energy_kwh: float | None
 
 
 Task = tuple[int, int]
@@ -62,20 +73,22 @@ Task = tuple[int, int]
 def submit(batch: Batch, options: Sequence[str], log: Path, comment: str, lock: IO[bytes]) -> int:
     """Submit ``batch`` as a job array in the script's folder, one run at a time; its job id.
 
-    ``comment`` is the script's own. sbatch inherits ``lock``, and isn't reached by the terminal's Ctrl-C.
-    Raises :class:`SlurmError`, of which :class:`Later` where another try may fare better.
+    ``comment`` is the script's own. Slurm isn't to queue a run again by itself: that would be beyond the budget.
+    sbatch inherits ``lock``, and isn't reached by the terminal's Ctrl-C.
+    Raises :class:`SlurmError`: :class:`Unsure`, :class:`Later` or :class:`Limit` where it isn't final.
     """
     words = [word for word in comment.split() if word.strip(",;") not in (OPT_OUT, OPT_IN)]
     command = [
         "sbatch", "--parsable", f"--partition={batch.partition}", f"--array=0-{batch.runs - 1}%1",
-        f"--comment={' '.join([*words, MARK + batch.id])}", f"--output={log}", f"--error={log}", *options,
-        batch.script, *batch.arguments,
+        f"--comment={' '.join([*words, MARK + batch.id])}", f"--output={log}", f"--error={log}", "--no-requeue",
+        *options, batch.script, *batch.arguments,
     ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SBATCH_") or name in _KEPT}
     done = _run(command, environment, Path(batch.script).parent, lock)
     if done.returncode != 0:
         problem = _problem(done.stderr)
-        raise (Later if _PASSES.search(problem) else SlurmError)(problem)
+        kinds = ((_UNSURE, Unsure), (_LATER, Later), (_LIMIT, Limit))
+        raise next((kind for pattern, kind in kinds if pattern.search(problem)), SlurmError)(problem)
     return int(done.stdout.split(";")[0])
 
 
@@ -83,13 +96,14 @@ def find(batches: Iterable[Batch], since: float) -> dict[str, int]:
     """The job ids of those ``batches`` that Slurm knows by their mark, submitted after ``since`` (Unix seconds)."""
     wanted = {batch.id for batch in batches}
     lines = _output("squeue", "--me", "-h", "-t", "all", "-o", "%F|%k").splitlines()
-    lines += _output("sacct", "-X", "-n", "-P", "-S", f"{int(since)}", "-o", "JobID,Comment,SubmitLine").splitlines()
+    start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since))
+    lines += _output("sacct", "-X", "-n", "-P", "-S", start, "-o", "JobID,Comment,SubmitLine").splitlines()
     found = {}
     for line in lines:
         job_id, _, text = line.partition("|")
         for mark in re.findall(rf"{MARK}(\w+)", text):
-            if mark in wanted:
-                found[mark] = int(job_id.partition("_")[0])
+            if mark in wanted and (base := job_id.partition("_")[0]).isdigit():
+                found[mark] = int(base)
     return found
 
 
@@ -106,11 +120,11 @@ def queued() -> dict[Task, Queued]:
 def accounted(arrays: Sequence[int]) -> dict[Task, list[Accounted]]:
     """What the accounting has about the ended runs of job arrays, in order of their start."""
     found: dict[Task, list[Accounted]] = {}
-    fields = "JobID,JobIDRaw,State,Start,ElapsedRaw,AllocTRES,ExitCode,NodeList,ConsumedEnergyRaw"
+    fields = "JobID,JobIDRaw,State,Start,ElapsedRaw,AllocTRES,ExitCode,NodeList"
     for first in range(0, len(arrays), 200):
         ids = ",".join(map(str, arrays[first : first + 200]))
         for line in _output("sacct", "-X", "-D", "-n", "-P", "-j", ids, "-o", fields).splitlines():
-            name, raw, state, start, elapsed, tres, code, nodes, joules = line.split("|")[:9]
+            name, raw, state, start, elapsed, tres, code, nodes = line.split("|")
             array, _, place = name.partition("_")
             if place.isdigit() and state not in ("PENDING", "RUNNING", "SUSPENDED", "RESIZING"):
                 entry = Accounted(
@@ -121,7 +135,6 @@ def accounted(arrays: Sequence[int]) -> dict[Task, list[Accounted]]:
                     gpus=_gpus(tres),
                     exit_code=code,
                     nodes="" if nodes == "None assigned" else nodes,
-                    energy_kwh=_number(joules) / 3.6e6 or None,
                 )
                 found.setdefault((int(array), int(place)), []).append(entry)
     for entries in found.values():
@@ -135,30 +148,18 @@ def cancel(arrays: Iterable[int], pending_only: bool = False) -> None:
         _run(["scancel", "--quiet", *(["--state=PENDING"] if pending_only else []), *ids], os.environ)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFacts:
-    """What ``sinfo`` says of a partition."""
-
-    types: frozenset[str]
-    gpus_per_node: int
-    default_limit_s: int | None
-
-
-def partitions() -> dict[str, PartitionFacts]:
-    """The partitions that this user may see, by name."""
-    found: dict[str, PartitionFacts] = {}
-    for line in _output("sinfo", "-h", "-o", "%R|%L|%l|%G").splitlines():
-        name, default, longest, gres = line.split("|", 3)
-        request = parse_gpu_request({"tres_per_node": gres})
-        types = frozenset((request.type or "").split(",")) - {""} if request else frozenset()
-        facts = PartitionFacts(
-            types,
-            (request.per_node or 0) if request else 0,
-            time_limit_s(default) or time_limit_s(longest),
-        )
-        known = found.get(name, facts)
-        found[name] = PartitionFacts(
-            known.types | facts.types, max(known.gpus_per_node, facts.gpus_per_node), facts.default_limit_s
+def partitions() -> dict[str, Place]:
+    """The partitions that this user may see, by name; what their GPUs draw isn't known here."""
+    found: dict[str, Place] = {}
+    for line in _output("sinfo", "-h", "-o", "%R|%L|%l|%h|%G").splitlines():
+        name, default, longest, share, gres = line.split("|", 4)
+        request = parse_gpu_request({"tres_per_node": gres}) or GpuRequest()
+        types = frozenset((request.type or "").split(",")) - {""}
+        limit_s = time_limit_s(default) or time_limit_s(longest)
+        here = Place(name, types, request.per_node or 0, limit_s, share == "EXCLUSIVE")
+        known = found.get(name, here)
+        found[name] = replace(
+            here, types=known.types | types, gpus_per_node=max(known.gpus_per_node, here.gpus_per_node)
         )
     return found
 
@@ -200,7 +201,7 @@ def _run(
     except FileNotFoundError:
         raise SlurmError(f"there is no {command[0]} here; run this where jobs are submitted") from None
     except subprocess.TimeoutExpired:
-        raise Later(f"{command[0]} timed out after {TIMEOUT_S} s") from None
+        raise Unsure(f"{command[0]} timed out after {TIMEOUT_S} s") from None
 
 
 def _problem(stderr: str) -> str:

@@ -37,12 +37,12 @@ class State:
         self.file = path.open("a+b", buffering=0)
         self._lock()
         self.file.seek(0)
-        lines = self.file.read().split(b"\n")
-        if lines[-1]:
-            self.file.write(b"\n")  # closes what a full disk or a power cut has left
-        for number, line in enumerate(lines, start=1):
-            if line:
-                self._remember(line, number, torn=number == len(lines))
+        text = self.file.read()
+        readable = sum(self._remember(line) for line in text.split(b"\n"))
+        if text and not readable:
+            raise StateError(f"{path}: not written by slurmcast label; give another file by --state")
+        if text and not text.endswith(b"\n"):
+            self.file.write(b"\n")  # closes what a full disk or a power cut has left, which is passed over
 
     def _lock(self) -> None:
         end = time.monotonic() + PATIENCE_S
@@ -55,7 +55,8 @@ class State:
                     raise StateError(message) from None
                 time.sleep(0.1)
 
-    def _remember(self, line: bytes, number: int, torn: bool) -> None:
+    def _remember(self, line: bytes) -> bool:
+        """Take in one line; False where it can't be read, being torn: what it was to say is asked of Slurm again."""
         try:
             event = json.loads(line)
             if "batch" in event:
@@ -64,14 +65,11 @@ class State:
             elif "run" in event:
                 run = from_json(Run, event["run"])
                 self.runs[run.batch, run.task, run.start] = run
-            elif "void" in event:
-                self.batches.pop(event["void"], None)
             else:
-                raise ValueError
-        except (ValueError, TypeError, CodecError):
-            if not torn:
-                message = f"{self.path}, line {number}: not written by slurmcast label; give another file by --state"
-                raise StateError(message) from None
+                self.batches.pop(event["void"], None)
+        except (ValueError, TypeError, KeyError, CodecError):
+            return False
+        return True
 
     def _append(self, events: Iterable[dict[str, Any]]) -> None:
         """Returns when the disk has them."""

@@ -44,6 +44,8 @@ class Place:
     """Of its largest node."""
     default_limit_s: int | None
     """What a job without a time limit gets; None: no limit."""
+    whole_nodes: bool = False
+    """Whether it gives every job all of its nodes (OverSubscribe=EXCLUSIVE)."""
     mean_w: float | None = None
     most_w: float | None = None
 
@@ -193,6 +195,8 @@ class Run:
     exit_code: str = ""
     nodes: str = ""
     energy_kwh: float | None = None
+    is_label: bool = False
+    """Whether slurmcast learns from it."""
 
     @property
     def end(self) -> End:
