@@ -127,6 +127,7 @@ def job(slurm: Slurm, seconds: int, *options: str) -> int:
 def test_energy_of_jobs_on_several_nodes_once(
     slurm: Slurm, services: Services, prolog: Path, meters: dict[str, NodeMeter]
 ) -> None:
+    services.configure(write_energy=True)
     services.config.write_text(services.config.read_text() + '\n[meter]\nnodes = ["a100-*"]\n')
     for meter in meters.values():
         meter.start()
@@ -136,10 +137,9 @@ def test_energy_of_jobs_on_several_nodes_once(
     cancelled = job(slurm, 60, "-w", "a100-1", "--gres=gpu:2")
     eventually(lambda: slurm.job(both)["JobState"] == "COMPLETED", "the job on two nodes is over", 30)
     services.kill("daemon")
+    eventually(lambda: f"job {cancelled} begins" in meters["a100-1"].log, "the last job runs")
     meters["a100-1"].end(signal.SIGKILL)
-    eventually(lambda: slurm.job(cancelled)["JobState"] == "RUNNING", "the last job runs")
     meters["a100-1"].start()
-    time.sleep(2)
     run("scancel", str(cancelled))
     restart_daemon(services)
     power_w = {alone[0]: 300.0, alone[1]: 200.0, both: 500.0, cancelled: 600.0}
@@ -155,6 +155,15 @@ def test_energy_of_jobs_on_several_nodes_once(
         assert energy_kwh is not None
         assert abs(energy_kwh * 3.6e6 / watts - found[number].elapsed_s) < 2.5, found[number]
     assert found[cancelled].state == "CANCELLED" and found[both].state == "COMPLETED"
+    joules = {number: round((found[number].energy_kwh or 0) * 3.6e6) for number in power_w}
+
+    def in_accounting() -> dict[int, int]:
+        """What the agent, an Operator, wrote."""
+        listed = ",".join(map(str, power_w))
+        lines = run("sacct", "-X", "-n", "-P", "-j", listed, "-o", "jobid,consumedenergyraw").splitlines()
+        return {int(number): int(value or 0) for number, value in (line.split("|") for line in lines)}
+
+    eventually(lambda: in_accounting() == joules, "Slurm's accounting has the energies", 60)
 
 
 def test_a_hundred_jobs_while_things_break(

@@ -102,3 +102,46 @@ def test_a_summary_of_jobstats_in_admin_comment(slurm: Slurm) -> None:
     outcome = finished(number)[number]
     assert (outcome.gpu_memory_gb, outcome.gpu_utilisation) == (3, pytest.approx(0.805))
     assert outcome.energy_kwh is None
+
+
+def energies(*jobs: str) -> dict[str, str]:
+    """What sacct shows as energy of jobs and array tasks, by their names."""
+    lines = run("sacct", "-X", "-n", "-P", "-j", ",".join(jobs), "-o", "jobid,consumedenergyraw").splitlines()
+    return dict(line.split("|") for line in lines)
+
+
+def test_energy_is_written_to_the_run_that_it_is_of(slurm: Slurm) -> None:
+    from slurmcast.cluster.base import Refused
+    from slurmcast.cluster.pyslurm_cluster import PyslurmCluster
+
+    cluster = PyslurmCluster([PartitionConfig("a100")])
+    options = ("-p", "a100", "--gres=gpu:1", "-t", "2")
+    alone = slurm.sbatch(*options, script="#!/bin/bash\nsleep 1\n")
+    array = slurm.sbatch(*options, "--array=1-3", script="#!/bin/bash\nsleep 1\n")
+    again = slurm.sbatch(*options, "--requeue", script="#!/bin/bash\nsleep 30\n")
+    eventually(lambda: slurm.job(again)["JobState"] == "RUNNING", "the job runs")
+    tasks = {outcome.array_job_id: outcome for outcome in finished(alone, array).values()}
+    ended = finished(alone)[alone]
+    cluster.write_energy(alone, ended.submit_time, ended.start_time, 1234)
+    last_task = tasks[array]  # the one that has the array's own id
+    cluster.write_energy(last_task.job_id, last_task.submit_time, last_task.start_time, 99)
+    assert energies(str(alone)) == {str(alone): "1234"}
+    assert sorted(energies(str(array)).values()) == ["", "", "99"], "no other task of the array"
+    # Of a requeued job Slurm would change the last run, whatever run one means.
+    run("scontrol", "requeue", str(again))
+    requeued = eventually(lambda: _first_run(again), "the first run is in accounting")
+    with pytest.raises(Refused, match="requeued"):
+        cluster.write_energy(again, *requeued, 5)
+    with pytest.raises(Refused):
+        cluster.write_energy(999_999, 1, 1, 5)
+    assert "5" not in energies(str(again)).values()
+
+
+def _first_run(job_id: int) -> tuple[int, int] | None:
+    """Submit and start time of the run that was ended by the requeue."""
+    command = ("sacct", "-X", "-n", "-P", "-D", "-j", str(job_id), "-o", "state,submit,start")
+    for line in run(*command, SLURM_TIME_FORMAT="%s").splitlines():
+        state, submitted, started = line.split("|")
+        if state == "REQUEUED":
+            return int(submitted), int(started)
+    return None

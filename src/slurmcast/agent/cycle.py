@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from slurmcast.agent.decisions import Decisions
+from slurmcast.agent.energy_writer import EnergyWriter
 from slurmcast.agent.journal import Before, Journal
 from slurmcast.agent.known import Memo
 from slurmcast.agent.plan import Plan, plan
@@ -73,11 +74,16 @@ class Agent:
     """(Job id, start time) -> the outcome that the daemon has, as far back as loads of finished runs reach."""
     prices: SeriesFile | None = None
     """What energy is weighed by."""
+    energies: EnergyWriter | None = None
+    """Writes measured energy to Slurm's accounting, where the site wants that."""
 
     def __post_init__(self) -> None:
         path = self.config.agent.price_file
         if path is not None:
             self.prices = SeriesFile(path, "agent.price_file", "energy counts alike at all hours", (CARBON, PRICE))
+        if self.config.agent.write_energy and self.config.agent.mode == "on":
+            path = self.config.paths.agent_state_dir / "energies.json"
+            self.energies = EnergyWriter(path, self.cluster, self.client, self.clock)
 
     def cycle(self, dry_run: bool = False) -> Plan:
         """Raises ClusterError or ClientError where an edge is away, OSError where the journal can't be written: then
@@ -216,8 +222,13 @@ class Agent:
         news = [outcome for key, outcome in outcomes.items() if self.sent_outcomes.get(key) != outcome]
         if news:
             self.client.request("POST", "/v1/agent/outcomes", {"outcomes": [to_json(outcome) for outcome in news]})
+        if self.energies is not None:
+            self.energies.expect(news)
         self.sent_outcomes = outcomes
-        _write_at_once(mark, f"{max(since, now - OUTCOME_OVERLAP_S)}\n")
+        since = max(since, now - OUTCOME_OVERLAP_S)
+        _write_at_once(mark, f"{since}\n")
+        if self.energies is not None:
+            self.energies.turn(since)
         return len(news)
 
     def write_lease(self, mode: str | None = None) -> None:

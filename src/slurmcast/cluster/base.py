@@ -33,3 +33,7 @@ class Cluster(Protocol):
 
     def finished(self, since: int) -> Sequence[Outcome]:
         """Runs that ended at ``since`` (Unix seconds) or later, from accounting."""
+
+    def write_energy(self, job_id: int, submit_time: int, start_time: int, joules: int) -> None:
+        """Put a finished run's energy into accounting, in the place of what is there. Raises :class:`Refused` where
+        accounting doesn't have that run, or only beside a later one of the same job."""

@@ -115,6 +115,17 @@ class PyslurmCluster:
         ended = [(record, outcome) for record, outcome in made if outcome is not None and outcome.end_time >= since]
         return self._with_usage(ended) if self._usage_from else [outcome for _, outcome in ended]
 
+    def write_energy(self, job_id: int, submit_time: int, start_time: int, joules: int) -> None:
+        # sacctmgr changes the last run of a job, whatever times it is given, and all tasks under an array's own id.
+        try:
+            record = pyslurm.db.Job.load(job_id)
+        except pyslurm.RPCError as error:
+            raise Refused(f"job {job_id}: {error}") from None
+        if (record.submit_time, record.start_time) != (submit_time, start_time) or not record.end_time:
+            raise Refused(f"job {job_id}: it was requeued, and Slurm only changes its last run")
+        name = str(job_id) if record.array_id is None else f"{record.array_id}_{record.array_task_id}"
+        _run("sacctmgr", "--immediate", "modify", "job", "where", f"jobid={name}", "set", f"TRES=energy={joules}")
+
     def _with_usage(self, ended: Sequence[tuple[Any, Outcome]]) -> list[Outcome]:
         try:
             cpus_of = {name: node.effective_cpus or node.total_cpus for name, node in pyslurm.Nodes.load().items()}

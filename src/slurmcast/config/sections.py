@@ -283,6 +283,8 @@ class AgentConfig:
     allow_higher_billing: bool = False
     usage_from: tuple[Literal["slurm", "jobstats"], ...] = ()
     """Whose figures of finished runs are read from Slurm's accounting: ConsumedEnergy, jobstats (docs/meter.md)."""
+    write_energy: bool = False
+    """Put what the meter measured into Slurm's accounting, as TRES energy (docs/meter.md)."""
 
 
 @dataclass(frozen=True)

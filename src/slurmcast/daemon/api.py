@@ -77,6 +77,7 @@ class Api:
                 ("POST", r"/v1/agent/script", self._agent.script),
                 ("POST", r"/v1/agent/decisions", self._agent.decisions),
                 ("POST", r"/v1/agent/outcomes", self._agent.outcomes),
+                ("POST", r"/v1/agent/energy", energy.of_runs),
                 ("POST", r"/v1/agent/import", self.past.runs),
                 ("GET", r"/v1/agent/wait", self._agent.wait),
             )

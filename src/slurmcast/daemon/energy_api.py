@@ -40,6 +40,11 @@ class EnergyApi:
                 log.warning("a record of energy from user %s was refused: %s", ask.caller.name, error)
         return {"new": await self._desk.do(lambda store: store.add_energy(good)), "refused": refused}
 
+    async def of_runs(self, ask: Ask) -> Answer:
+        """The energy of each run, given as [job id, submit time, start time], where meters measured all of it."""
+        runs = [(int(job_id), int(submitted), int(started)) for job_id, submitted, started in ask.field("runs", list)]
+        return {"energy_kwh": await self._desk.do(lambda store: store.energies(runs))}
+
     def _checked(self, value: object) -> EnergyRecord:
         try:
             record = from_json(EnergyRecord, value)

@@ -126,6 +126,11 @@ def join(outcome: Outcome, records: Iterable[EnergyRecord]) -> Outcome:
     )
 
 
+def is_measured(outcome: Outcome) -> bool:
+    """Whether its energy is what meters measured of its GPUs."""
+    return outcome.energy_method != "" and set(outcome.energy_method.split(", ")) <= {Method.COUNTER, Method.SAMPLED}
+
+
 def filled(known: Outcome, told: Outcome) -> Outcome:
     """``known`` with what was measured and comes only now; what is there already stays."""
     energy = told if known.energy_kwh is None else known

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
 
 from slurmcast.codec import from_json, to_json
-from slurmcast.meter.record import SLACK_S, EnergyRecord, filled, join
+from slurmcast.meter.record import SLACK_S, EnergyRecord, filled, is_measured, join
 from slurmcast.model import Decision, Estimate, Job, Outcome, Reading
 from slurmcast.store.database import StoreError
 from slurmcast.store.promises import Promises
@@ -233,6 +233,13 @@ class Store(Promises):
                 if done.rowcount:
                     self._join(record)
         return new
+
+    def energies(self, runs: Iterable[tuple[int, int, int]]) -> list[float | None]:
+        """What meters measured of runs (job id, submit time, start time), in kWh; None where that isn't all of it."""
+        query = f"SELECT outcome FROM outcome WHERE {_THE_JOB} AND start_time = ?"
+        rows = (self._db.execute(query, (self._cluster, *run)).fetchone() for run in runs)
+        outcomes = (None if row is None else from_json(Outcome, json.loads(row[0])) for row in rows)
+        return [o.energy_kwh if o is not None and is_measured(o) else None for o in outcomes]
 
     def _join(self, record: EnergyRecord) -> None:
         span = (record.start_time - SLACK_S, record.start_time + SLACK_S)
