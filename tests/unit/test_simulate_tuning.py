@@ -18,6 +18,7 @@ from slurmcast.simulate.engine import run
 from slurmcast.simulate.executors import EXECUTORS
 from slurmcast.simulate.tuning import (
     DAY_S,
+    FEWEST_BLOCKS,
     Sample,
     Setup,
     Sweep,
@@ -129,6 +130,18 @@ def test_a_gain_is_sure_where_other_blocks_have_it_too(
         assert index in (None, choice.index)
         assert (choice.gain[0] > 0) == sure
         assert choice == choose(made(np.array(effect), noise, 30, seed), SETUP), "the same seed, the same draws"
+
+
+@pytest.mark.parametrize("alike", [False, True], ids=["each by its own chance", "all others alike"])
+def test_chance_is_seldom_sure_even_on_few_blocks(alike: bool) -> None:
+    """Where no kappa is better, the 0.05 quantile promises a gain in 5 % of the cases at most."""
+    wrong = 0
+    for seed in range(100):
+        found = made(np.ones(4), 0.3, FEWEST_BLOCKS, seed)
+        if alike:
+            found.sums[[0, 1]] = found.sums[3]
+        wrong += choose(found, replace(SETUP, seed=seed)).gain[0] > 0
+    assert wrong <= 5
 
 
 def test_the_expected_gain_is_that_of_unseen_blocks() -> None:
