@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.feature_extraction import DictVectorizer
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import RidgeCV
 
 from predict.data import Run
 from slurmcast.config import ProbeConfig
+from slurmcast.evaluation.words import WordRidge
 from slurmcast.probe import Example, Model, Site, TrainingError, per_type, prior, train
 from slurmcast.probe.estimator import Query
 from slurmcast.probe.examples import merged
@@ -96,14 +95,10 @@ def paper(known: Sequence[Case], asked: Sequence[Case], seed: int) -> Guesses:
 
 def tfidf_ridge(known: Sequence[Case], asked: Sequence[Case], seed: int) -> Guesses:  # noqa: ARG001
     """Words and numbers of the text, weighed by rarity, and a ridge regression for each type and target."""
-    words = TfidfVectorizer(token_pattern=r"[A-Za-z_]+|\d+(?:\.\d+)?", ngram_range=(1, 2), sublinear_tf=True)
-    words.fit([case.run.reading.text for case in known])
-
-    def fit(part: Sequence[Case], truth: Array) -> Callable[[Sequence[Case]], Array]:
-        model = RidgeCV(np.logspace(-4, 2, 13)).fit(words.transform([c.run.reading.text for c in part]), truth)
-        return lambda cases: model.predict(words.transform([case.run.reading.text for case in cases]))
-
-    return Guesses(_each_type(known, asked, fit))
+    (texts, types), (new, new_types) = (
+        zip(*((case.run.reading.text, case.run.gpu_type) for case in part), strict=True) for part in (known, asked)
+    )
+    return Guesses(WordRidge(texts, types, truths(known)).predict(new, new_types))
 
 
 def knn5(known: Sequence[Case], asked: Sequence[Case], seed: int) -> Guesses:  # noqa: ARG001

@@ -236,6 +236,25 @@ def versions(answer: Sequence[Answer]) -> None:
         examples = str(model["figures"].get("examples", ""))
         table.add_row(model["version"], model["state"], model["kind"], examples, ", ".join(errors))
     terminal().print(table if answer else "No model has been trained yet.")
+    for model in answer:
+        if "watch" in model:
+            _watch(model["watch"])
+
+
+def _watch(seen: Answer) -> None:
+    """How the estimates of the last jobs came true, beside what the model in use reached when it was tested."""
+    columns = ("estimate of", "partition", "jobs", "unknown", "median error", "tested", "80 % interval holds", "tested")
+    table = _table(f"Estimates of the last jobs, looked at {moment(seen['at'])}", *columns)
+    tested = {(row["target"], row["partition"]): row for row in seen["tested"]}
+    for row in seen["recent"]:
+        then = tested.get((row["target"], row["partition"]), {})
+        shares = [of.get(name) for name in ("median_ape", "coverage") for of in (row, then)]
+        told = [_percent(share) for share in (row["unknown"], *shares)]
+        table.add_row(row["target"], row["partition"], str(row["jobs"]), *told)
+    console = terminal()
+    if seen["recent"]:
+        console.print(table)
+    console.print(f"Training is {'due' if seen['due']['now'] else 'not due'}: {seen['due']['reason']}.", soft_wrap=True)
 
 
 def rolled_back(answer: Answer) -> None:

@@ -98,10 +98,7 @@ def by_words(known: Sequence[Case], texts: Mapping[str, str]) -> Estimator:
 
     ``texts``: scripts by their sha256; a case without one is unknown. Raises ImportError without scikit-learn.
     """
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import RidgeCV
-
-    words = TfidfVectorizer(token_pattern=r"[A-Za-z_]+|\d+(?:\.\d+)?", ngram_range=(1, 2), sublinear_tf=True)
+    from slurmcast.evaluation.words import WordRidge
 
     def text(case: Case) -> str | None:
         script = texts.get(case.label.origin.script_sha256)
@@ -111,22 +108,15 @@ def by_words(known: Sequence[Case], texts: Mapping[str, str]) -> Estimator:
         return f"{script}\n{numbers}"
 
     with_text = [(case, found) for case in known if (found := text(case)) is not None]
-    rows = words.fit_transform([found for _, found in with_text])
-    models = {}
-    for gpu_type in {case.type for case, _ in with_text}:
-        for target in TARGETS:
-            truth = np.array([case.truth(target) if case.type == gpu_type else np.nan for case, _ in with_text])
-            there = np.flatnonzero(np.isfinite(truth))
-            if len(there) > 1:
-                models[gpu_type, target] = RidgeCV(np.logspace(-4, 2, 13)).fit(rows[there], truth[there])
+    truth = np.array([[case.truth(target) for target in TARGETS] for case, _ in with_text])
+    model = WordRidge([found for _, found in with_text], [case.type for case, _ in with_text], truth)
 
     def estimate(case: Case) -> Estimate:
         found = text(case)
-        own = {target: models[case.type, target] for target in TARGETS if (case.type, target) in models}
-        if found is None or not own:
+        if found is None:
             return _points(case, {})
-        row = words.transform([found])
-        return _points(case, {target: float(model.predict(row)[0]) for target, model in own.items()})
+        logs = zip(TARGETS, model.predict([found], [case.type])[0].tolist(), strict=True)
+        return _points(case, {target: log for target, log in logs if math.isfinite(log)})
 
     return estimate
 

@@ -11,10 +11,9 @@ import numpy as np
 
 from slurmcast.probe.examples import Sample
 from slurmcast.probe.features import Array
+from slurmcast.probe.folds import FOLDS, folds
 from slurmcast.probe.intervals import Guess, Predictions, calibrate, ends_for
 from slurmcast.probe.targets import truths
-
-FOLDS = 5
 
 
 def residuals(truth: Array, guess: Guess) -> Array:
@@ -108,10 +107,7 @@ def _errors(truth: Array, middle: Array) -> dict[str, float]:
 
 def _coverage(samples: Sequence[Sample], truth: Array, guess: Guess, seed: int) -> tuple[Array, Array]:
     """Whether each truth lies in an interval that was calibrated on other keys (1 or 0), and the interval's width."""
-    keys = sorted({sample.key for sample in samples})
-    order = np.random.default_rng(seed).permutation(len(keys))
-    fold_of = {keys[k]: position % FOLDS for position, k in enumerate(order)}
-    fold = np.array([fold_of[sample.key] for sample in samples])
+    fold = folds([sample.key for sample in samples], np.random.default_rng(seed))
     scaled = residuals(truth, guess)
     types = [sample.type for sample in samples]
     inside, width = np.full(len(samples), np.nan), np.full(len(samples), np.nan)

@@ -16,10 +16,10 @@ from slurmcast.probe.dense import Dense
 from slurmcast.probe.estimator import Asked, Tensors, Trained
 from slurmcast.probe.examples import Sample, TrainingError
 from slurmcast.probe.features import Array, Numbers, choose_numbers
+from slurmcast.probe.folds import FOLDS, folds
 from slurmcast.probe.intervals import Guess, Predictions
 from slurmcast.probe.targets import TARGETS
 
-FOLDS = 5
 MIN_SAMPLES = 10
 """Samples of one GPU type (with the target measured) from which a network is trained for it."""
 
@@ -83,13 +83,11 @@ def restore(tensors: Tensors, settings: Mapping[str, Any]) -> PerType:
 
 def train(samples: Sequence[Sample], kind: str, seed: int, targets: Sequence[str]) -> Trained:
     """Train on ``samples`` for ``targets``, and predict each by networks that were trained without its fold of keys."""
-    keys = sorted({sample.key for sample in samples})
-    order = np.random.default_rng(seed).permutation(len(keys))
-    fold = {keys[k]: position % FOLDS for position, k in enumerate(order)}
+    fold = folds([sample.key for sample in samples], np.random.default_rng(seed))
     without = {target: np.full(len(samples), np.nan) for target in targets}
     for number in range(FOLDS):
-        out = [i for i, sample in enumerate(samples) if fold[sample.key] == number]
-        partial = fit([sample for sample in samples if fold[sample.key] != number], kind, seed, targets)
+        out = np.flatnonzero(fold == number).tolist()
+        partial = fit([samples[i] for i in np.flatnonzero(fold != number).tolist()], kind, seed, targets)
         for target, guess in partial.predict([samples[i] for i in out]).items():
             without[target][out] = guess.middle
     estimator = fit(samples, kind, seed, targets)

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurmcast.probe.features import Array, squared_distances
+from slurmcast.probe.folds import folds
 from slurmcast.probe.kernel import PRIOR, Inputs, Terms, loss_and_gradient, prior_means, variances
 
 FIT_ROWS = 250
 """Examples by which the parameters are chosen, drawn at random where there are more; all are conditioned on."""
 REFIT_ROWS = 150
 """The same for the refits by which intervals are calibrated: there are many."""
-FOLDS = 5
 FIT_STEPS = 60
 FIT_RATE = 0.15
 OUTLIER = 3.0
@@ -105,11 +105,9 @@ class CrossFit:
 
 
 def cross_fit(process: Process, groups: Sequence[Hashable], seed: int) -> CrossFit:
-    """Refit ``process`` in :data:`FOLDS` folds of ``groups``. Deterministic by ``seed``."""
+    """Refit ``process`` in :func:`folds` of ``groups``. Deterministic by ``seed``."""
     rng = np.random.default_rng(seed)
-    names = list(dict.fromkeys(groups))
-    number = dict(zip(names, rng.permutation(len(names)) % FOLDS, strict=True))
-    fold = np.array([number[group] for group in groups], np.int64)
+    fold = folds(groups, rng)
 
     def refit(out: int) -> Process:
         others = np.flatnonzero(fold != out)
@@ -118,7 +116,7 @@ def cross_fit(process: Process, groups: Sequence[Hashable], seed: int) -> CrossF
         theta = _climb(process.inputs.take(others), process.targets[others], process.runs[others])
         return Process(theta, process.inputs, process.targets, process.runs)
 
-    return CrossFit(fold, tuple(refit(out) for out in range(min(FOLDS, len(names)))))
+    return CrossFit(fold, tuple(refit(out) for out in range(int(fold.max()) + 1)))
 
 
 def fit(inputs: Inputs, targets: Array, runs: Array, seed: int = 0) -> Process:
