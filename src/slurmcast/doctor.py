@@ -22,6 +22,7 @@ from pathlib import Path
 
 from slurmcast.client import Client, ClientError
 from slurmcast.config import Config
+from slurmcast.extras import install
 
 SLURM_CONF_DIR = Path("/etc/slurm")
 
@@ -233,7 +234,7 @@ def check_encoder(config: Config) -> Check:
     encoder = health.get("encoder")
     if trouble := health.get("encoder_trouble"):
         return Check("encoder", False, trouble, "estimates do without the code until then; nothing is lost")
-    remedy = "pip install 'slurmcast[encoder]'; slurmcastd's log says what is wrong with the weights"
+    remedy = f"{install('encoder')}; slurmcastd's log says what is wrong with the weights"
     return Check("encoder", bool(encoder), str(encoder or "none: estimates come from the prior alone"), remedy)
 
 

@@ -11,6 +11,7 @@ from slurmcast.config import Config
 from slurmcast.evaluation import estimators
 from slurmcast.evaluation.cases import TARGETS, Case, TooFewJobs, site, split
 from slurmcast.evaluation.metrics import figures
+from slurmcast.extras import install
 from slurmcast.probe.choice import learned_until
 from slurmcast.probe.examples import TrainingError
 from slurmcast.probe.model import Model
@@ -87,7 +88,7 @@ def _all(
     if not paper:
         yield "paper", "asked for by --paper", newer
     elif find_spec("torch") is None:
-        yield "paper", "needs torch: pip install 'slurmcast[train]'", newer
+        yield "paper", f"needs torch: {install('train')}", newer
     else:
         yield "paper", trained("paper"), newer
     ours = trained("size+ratio")

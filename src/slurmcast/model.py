@@ -11,6 +11,8 @@ from enum import StrEnum
 
 J_PER_KWH = 3.6e6
 """Joules in a kWh."""
+HOUR_S, DAY_S = 3600.0, 86400.0
+"""Seconds in an hour and in a day."""
 
 
 class Source(StrEnum):

@@ -360,7 +360,7 @@ def test_no_code_of_the_folder_is_run(own: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("library", ["torch", "transformers", "tokenizers"])
 def test_a_missing_library_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(EncoderError, match=rf"{library}.*: pip install 'slurmcast\[starcoder\]'"):
+    with pytest.raises(EncoderError, match=rf"{library}.*: pip install '\.\[starcoder\]' in a clone"):
         load(config(folder))
 
 

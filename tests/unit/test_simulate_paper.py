@@ -132,5 +132,5 @@ def test_what_cannot_be_done_is_said_in_one_line(arguments: list[str], code: int
 
 def test_without_matplotlib_the_line_to_type_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(plots.PlotError, match=r"type: pip install 'slurmcast\[plots\]'"):
+    with pytest.raises(plots.PlotError, match=r"pip install '\.\[plots\]' in a clone"):
         plots.check(Path("figure.png"))

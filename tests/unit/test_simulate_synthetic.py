@@ -11,12 +11,13 @@ from benchmarks.calibrate.search import FIGURES, SIMPLE, figures, fitted, guess,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slurmcast.model import DAY_S, HOUR_S
 from slurmcast.policy.simple import simple
 from slurmcast.simulate import calibrations
 from slurmcast.simulate.engine import run
 from slurmcast.simulate.executors import skip
 from slurmcast.simulate.metrics import measure
-from slurmcast.simulate.synthetic import DAY_S, DAYS, HOUR_S, Parameters, arrivals, draw, rate, truncated_normals
+from slurmcast.simulate.synthetic import DAYS, Parameters, arrivals, draw, rate, truncated_normals
 
 CENTRE = Parameters(
     jobs=100,

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurmcast.config import Config
+from slurmcast.model import DAY_S
 from slurmcast.policy.base import Floats
 from slurmcast.policy.inputs import Inputs
 from slurmcast.policy.registry import named
 from slurmcast.simulate.engine import run
 from slurmcast.simulate.executors import EXECUTORS
 from slurmcast.simulate.tuning import (
-    DAY_S,
     FEWEST_BLOCKS,
     Sample,
     Setup,

@@ -29,7 +29,7 @@ from slurmcast.client import Client, ClientError
 from slurmcast.cluster.base import Cluster, Refused
 from slurmcast.codec import from_json, to_json
 from slurmcast.config import Config
-from slurmcast.model import Change, Estimate, Job, Outcome, Partition, PendingJob, RunningJob, Snapshot
+from slurmcast.model import DAY_S, Change, Estimate, Job, Outcome, Partition, PendingJob, RunningJob, Snapshot
 from slurmcast.policy.inputs import Inputs
 from slurmcast.policy.kappa import Kappas
 from slurmcast.script.reader import OPT_OUT
@@ -40,7 +40,7 @@ log = logging.getLogger("slurmcast.agent")
 
 OUTCOME_OVERLAP_S = 300
 """Accounting may arrive late: each load of finished runs reaches back this far before the last."""
-FIRST_OUTCOMES_S = 30 * 86400
+FIRST_OUTCOMES_S = int(30 * DAY_S)
 """How far back the first load of finished runs reaches."""
 REFUSAL_HOLDS_S = 300
 """What Slurm or the daemon refused is asked again after this time."""

@@ -18,7 +18,7 @@ from slurmcast.agent.factors import spread
 from slurmcast.agent.known import Known, Memo
 from slurmcast.agent.moment import moment_of
 from slurmcast.config import AgentConfig
-from slurmcast.model import Change, Snapshot
+from slurmcast.model import HOUR_S, Change, Snapshot
 from slurmcast.policy.base import Floats, Ints, Mask, Moment, Offers
 from slurmcast.policy.capacity import Capacity, Room
 from slurmcast.policy.inputs import NO_INPUTS, Inputs
@@ -29,7 +29,6 @@ from slurmcast.policy.registry import named
 from slurmcast.policy.value import queue_values
 from slurmcast.series import Series
 
-HOUR_S = 3600.0
 PRICE_STEP_S = 900
 MOVE_GAIN = 0.1
 """A job that must wait anyway changes its partition only for a value better by this share, so that it doesn't flap."""

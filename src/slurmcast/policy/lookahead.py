@@ -24,11 +24,11 @@ from math import ceil, inf, isnan
 
 import numpy as np
 
+from slurmcast.model import DAY_S
 from slurmcast.policy.backfill import Profile, ends
 from slurmcast.policy.base import Floats, Mask, Moment, Offers, Running
 from slurmcast.policy.value import by_value, queue_values, with_unknown
 
-DAY_S = 86400.0
 SOONEST_S = 1.0
 """Nothing that runs is expected to end sooner."""
 PATIENCE = 0.5

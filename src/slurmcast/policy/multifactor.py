@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slurmcast.model import DAY_S
 from slurmcast.policy.backfill import starts
 from slurmcast.policy.base import Moment, Offers
 
@@ -20,7 +21,7 @@ class Multifactor:
 
     age_weight: float = 1000.0
     fairshare_weight: float = 1000.0
-    max_age_s: float = 7 * 86400.0
+    max_age_s: float = 7 * DAY_S
     """PriorityMaxAge, by Slurm's default."""
 
     def __call__(self, moment: Moment) -> Offers:

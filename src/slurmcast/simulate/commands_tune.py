@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from slurmcast.client import Client, ClientError
 from slurmcast.config import Config
 from slurmcast.console import Failure, Finite, as_json, emit, guarded, reads
+from slurmcast.model import DAY_S, HOUR_S
 
 
 def _policy(name: str) -> str:
@@ -97,10 +98,10 @@ def tune(
         if plot:
             plots.check(plot)
         present, notes = _present(client, cfg)
-        longest_wait_s = cfg.agent.longest_wait_h * 3600
+        longest_wait_s = cfg.agent.longest_wait_h * HOUR_S
         setup = tuning.Setup(policy or cfg.agent.policy, objective, present, seed, cfg.agent.patience, longest_wait_s)
         if history:
-            work = of_store(cfg, time.time() - days * 86400, gpus, noise, seed)
+            work = of_store(cfg, time.time() - days * DAY_S, gpus, noise, seed)
         else:
             work = made_up(cfg, samples, noise, seed)
         answer = tuning.report(work.samples, setup, work.kind)

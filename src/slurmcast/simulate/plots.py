@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from slurmcast.model import J_PER_KWH
+from slurmcast.extras import install
+from slurmcast.model import DAY_S, J_PER_KWH
 from slurmcast.policy.base import Floats
 from slurmcast.simulate.workload import Schedule, Workload
 
@@ -30,7 +31,7 @@ def check(path: Path) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise PlotError("plots need matplotlib; type: pip install 'slurmcast[plots]'") from None
+        raise PlotError(f"plots need matplotlib: {install('plots')}") from None
 
 
 def steps(moments: Floats, changes: Floats) -> tuple[Floats, Floats]:
@@ -70,7 +71,7 @@ def draw_columns(path: Path, workload: Workload, columns: Mapping[str, Mapping[s
     for (above, below), (title, schedules) in zip(panels.T, columns.items(), strict=True):
         for label, schedule in schedules.items():
             for axes, (when, value) in ((above, waiting(workload, schedule)), (below, power(workload, schedule))):
-                axes.step(when / 86400, value, where="post", label=label, linewidth=1)
+                axes.step(when / DAY_S, value, where="post", label=label, linewidth=1)
         above.set(title=title, ylim=(0, None))
         below.set(xlabel="days", ylim=(0, None))
         above.legend()

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slurmcast.model import DAY_S, HOUR_S
 from slurmcast.policy.base import Floats
 from slurmcast.simulate.workload import Cluster, Workload
 
 DAYS = 62
 """1 July (a Monday) to 31 August 2024, the paper's period."""
-HOUR_S, DAY_S = 3600.0, 86400.0
 TYPES = ("a100", "a6000")
 COUNTS = ((10, 20), (20, 40))
 """Least and most GPUs of each type."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from slurmcast.model import DAY_S
 from slurmcast.policy.base import Floats, Ints, Mask
 from slurmcast.policy.inputs import Inputs
 from slurmcast.policy.lookahead import LONGEST_WAIT_S, PATIENCE
@@ -40,7 +41,6 @@ ROUNDS = 2000
 """Of the bootstrap."""
 FEWEST_BLOCKS, FEWEST_JOBS = 8, 100
 """With less than this nothing is sure."""
-DAY_S = 86400.0
 FEWEST_WEEKS = 10
 """Shorter histories are cut into days."""
 

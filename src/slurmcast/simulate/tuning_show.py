@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from slurmcast.model import HOUR_S
 from slurmcast.policy.base import Floats
 from slurmcast.show import duration, terminal
 from slurmcast.simulate.plots import PlotError
@@ -122,7 +123,7 @@ def draw(path: Path, answer: Answer) -> None:
     figure = Figure(figsize=(8, 6), layout="constrained")
     axes = figure.subplots()
     points: Sequence[Answer] = answer["points"]
-    hours = np.array([point["wait_s"] for point in points]) / answer["jobs"] / 3600
+    hours = np.array([point["wait_s"] for point in points]) / answer["jobs"] / HOUR_S
     energy = np.array([point["energy_kwh"] for point in points])
     front = np.flatnonzero([point["pareto"] for point in points])
     front = front[np.argsort(energy[front])]
@@ -131,7 +132,7 @@ def draw(path: Path, answer: Answer) -> None:
     for kind, mark in (("present", "x"), ("recommended", "*")):
         point = answer[kind]
         label = f"{kind}: kappa = {point['kappa']:g}"
-        wait_h = point["wait_s"] / answer["jobs"] / 3600
+        wait_h = point["wait_s"] / answer["jobs"] / HOUR_S
         axes.plot(point["energy_kwh"], wait_h, mark, markersize=14, color="tab:red", label=label)
     for place in front.tolist():
         axes.annotate(f"{points[place]['kappa']:g}", (energy[place], hours[place]), fontsize=7, xytext=(4, 4),

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slurmcast.model import DAY_S
 from slurmcast.policy.base import Floats, Ints
 
-HALF_LIFE_S = 7 * 86400.0
+HALF_LIFE_S = 7 * DAY_S
 """PriorityDecayHalfLife, by Slurm's default."""
 
 

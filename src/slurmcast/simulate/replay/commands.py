@@ -17,7 +17,8 @@ import click
 
 from slurmcast.config import Config
 from slurmcast.console import Failure, Finite, as_json, emit, guarded, reads
-from slurmcast.policy.lookahead import DAY_S, LONGEST_WAIT_S
+from slurmcast.model import DAY_S
+from slurmcast.policy.lookahead import LONGEST_WAIT_S
 from slurmcast.policy.registry import POLICIES, Weights, names
 from slurmcast.simulate.executors import known
 from slurmcast.simulate.replay.trace import Pools, Trace, pools
@@ -224,7 +225,7 @@ def replay_history(
     from slurmcast.simulate.replay import sacct as printed
 
     if since is None and sacct is None:
-        since = datetime.fromtimestamp(time.time() - DAYS * 86400)
+        since = datetime.fromtimestamp(time.time() - DAYS * DAY_S)
     zone = printed.ZONE if sacct else None
     first = since.replace(tzinfo=zone).timestamp() if since else 0.0
     last = until.replace(tzinfo=zone).timestamp() if until else math.inf
