@@ -2,18 +2,19 @@
 
 Two jobs are alike as far as their scripts are (``S``), or are of one program (``P``), their numbers go the same way
 (``L``, which makes logarithms linear in logarithms: time ~ epochs^w) and their numbers are near (``C``, for what isn't
-linear):
+linear), or they are the same work (``W``, 1 or 0):
 
     S = exp(-|x - x'|^2 / 2 reach^2)    L = sum_j w_j^2 z_j z'_j    C = exp(-sum_j w_j^2 (z_j - z'_j)^2 / 2 bend^2)
     P = exp(-|x - x'|^2 / 2 ONE_PROGRAM^2)
 
-    size   = LEVEL^2 + script^2 S + L + slopes^2 S L + curves^2 S C
+    size   = LEVEL^2 + script^2 S + L + slopes^2 S L + curves^2 S C + own^2 W
     ratio  = type^2 + type_script^2 P + type_slopes^2 L + type_curves^2 P C
     K      = size + [same GPU type] ratio
 
 Terms with ``S`` belong to a script and its like, with ``P`` to a program, those without to all jobs: a script that has
 run once takes its exponents from the others. Its ratio between types it takes from the types' average, not from other
-programs: the ``reach`` that suits sizes may be too long to tell programs apart. See Rasmussen and Williams, Gaussian
+programs: the ``reach`` that suits sizes may be too long to tell programs apart. What no number explains of a work is
+its ``own``, and goes with it from type to type; noise doesn't. See Rasmussen and Williams, Gaussian
 Processes for Machine Learning (2006), sections 2.2, 4.2 and 5.4.
 """
 
@@ -27,6 +28,8 @@ from numpy.typing import NDArray
 from slurmcast.probe.features import Array, squared_distances
 from slurmcast.probe.territory import ONE_PROGRAM
 
+SAME_WORK = 1e-9
+"""Squared distance of vectors, and of columns times their exponents, that is mere rounding."""
 LEVEL = 2.0
 """Prior standard deviation of the overall level around the examples' mean."""
 PRIOR = {
@@ -35,6 +38,7 @@ PRIOR = {
     "slopes": 0.4,
     "curves": 0.4,
     "bend": 1.0,
+    "own": 0.15,
     "type": 0.7,
     "type_script": 0.2,
     "type_slopes": 0.15,
@@ -69,7 +73,7 @@ class Inputs:
 
 
 def prior_means(columns: int, shared: int = 0) -> Array:
-    """Prior means of the logarithms of all parameters, of shape (10 + exponents,): one exponent for each column, but
+    """Prior means of the logarithms of all parameters, of shape (11 + exponents,): one exponent for each column, but
     one for the last ``shared`` together."""
     return np.log([*PRIOR.values(), *[PRIOR_EXPONENT] * (columns - max(shared - 1, 0))])
 
@@ -92,13 +96,14 @@ class Terms:
         self.program = np.exp(-self.squared / (2 * ONE_PROGRAM**2))
         self.linear = (a.rows * weights) @ (b.rows * weights).T
         self.curved = np.exp(-self.bent / 2)
+        self.work = ((self.squared < SAME_WORK) & (self.bent < SAME_WORK)).astype(np.float64)
         self.same = (a.types[:, None] == b.types[None, :]).astype(np.float64)
 
     def covariance(self) -> Array:
         """K without noise, of shape (n, m)."""
         p = self.p
         of_script = p["script"] ** 2 + p["slopes"] ** 2 * self.linear + p["curves"] ** 2 * self.curved
-        size = LEVEL**2 + self.linear + self.script * of_script
+        size = LEVEL**2 + self.linear + self.script * of_script + p["own"] ** 2 * self.work
         of_type = p["type_script"] ** 2 + p["type_curves"] ** 2 * self.curved
         ratio = p["type"] ** 2 + p["type_slopes"] ** 2 * self.linear + self.program * of_type
         return np.asarray(size + self.same * ratio)
@@ -108,8 +113,9 @@ def variances(theta: Array, inputs: Inputs) -> Array:
     """Prior variance of each job without noise, of shape (n,): the diagonal of its covariance with itself."""
     p = dict(zip(PRIOR, np.exp(2 * theta[: len(PRIOR)]), strict=True))
     linear = ((inputs.rows * exponents(theta, inputs.rows.shape[1])) ** 2).sum(axis=1)
-    constant = LEVEL**2 + p["script"] + p["curves"] + p["type"] + p["type_script"] + p["type_curves"]
-    return np.asarray(constant + linear * (1 + p["slopes"] + p["type_slopes"]))
+    size = LEVEL**2 + p["script"] + p["curves"] + p["own"]
+    ratio = p["type"] + p["type_script"] + p["type_curves"]
+    return np.asarray(size + ratio + linear * (1 + p["slopes"] + p["type_slopes"]))
 
 
 def loss_and_gradient(theta: Array, inputs: Inputs, squared: Array, targets: Array, runs: Array) -> tuple[float, Array]:
@@ -141,6 +147,7 @@ def loss_and_gradient(theta: Array, inputs: Inputs, squared: Array, targets: Arr
         "slopes": 2 * p["slopes"] ** 2 * (ms * terms.linear).sum(),
         "curves": 2 * p["curves"] ** 2 * (ms * terms.curved).sum(),
         "bend": (on_curved * terms.bent).sum(),
+        "own": 2 * p["own"] ** 2 * (m * terms.work).sum(),
         "type": 2 * p["type"] ** 2 * mt.sum(),
         "type_script": 2 * p["type_script"] ** 2 * mpt.sum(),
         "type_slopes": 2 * p["type_slopes"] ** 2 * (mt * terms.linear).sum(),
