@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from slurmcast.daemon.record import submission
@@ -12,9 +14,8 @@ WRAPPED = b"#!/bin/sh\n# This script was created by sbatch --wrap.\n\nsleep 60\n
 
 
 def job(line: str, partitions: tuple[str, ...] = ("a100",)) -> Job:
-    return Job(
-        7, "alice", 1000, "train.sh", "PENDING", "None", partitions, 100, submit_line=line, gpus=GpuRequest(per_node=2)
-    )
+    gpus = GpuRequest(per_node=2)
+    return Job(7, "alice", 1000, "train.sh", "PENDING", "None", partitions, 100, submit_line=line, gpus=gpus)
 
 
 @pytest.mark.parametrize(
@@ -25,14 +26,16 @@ def job(line: str, partitions: tuple[str, ...] = ("a100",)) -> Job:
         ("sbatch -n4 -HOp a100 run -x b", ("run", "-x", "b")),
         ("sbatch --exclusive train.sh a", ("train.sh", "a")),
         ("sbatch --nice --gres gpu:1 train.sh", ("train.sh",)),
-        ("sbatch --comment my own words /home/alice/train.sh --epochs 5", ("/home/alice/train.sh", "--epochs", "5")),
-        ("sbatch --comment my own words -J other train.sh", ("own", "words", "-J", "other", "train.sh")),
+        ("sbatch --comment the job's own run.sh --epochs 5", ("run.sh", "--epochs", "5")),
+        ("sbatch --extra my words /home/alice/train.sh --epochs 5", ("/home/alice/train.sh", "--epochs", "5")),
+        ("sbatch --extra my words -J other train.sh", ("words", "-J", "other", "train.sh")),
         ("sbatch", ()),
         ("", ()),
     ],
 )
 def test_the_script_and_its_arguments(line: str, arguments: tuple[str, ...]) -> None:
-    assert submission(job(line), SCRIPT, ["a100"]).argv == arguments
+    asked = replace(job(line), comment="the job's own")
+    assert submission(asked, SCRIPT, ["a100"]).argv == arguments
 
 
 @pytest.mark.parametrize("line", ["sbatch --wrap sleep 60", "sbatch --wrap=python train.py", "sbatch -J a b --wrap x"])

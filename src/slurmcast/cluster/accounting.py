@@ -32,8 +32,8 @@ STATES = (
 MAX_TEXTS = 32 * 1024 * 1024
 """Bytes of scripts or environments read at a time; Slurm's longest script has 4 MiB by default."""
 _BLOCK = 1 << 16
-_SCRIPT = re.compile(rb"Batch Script for (\d+(?:[_+]\d+)?)\n-{80}\n")
-_ENVIRONMENT = re.compile(rb"Environment used for (\d+(?:[_+]\d+)?) \(must be batch to display\)\n-{80}\n")
+SCRIPT = re.compile(rb"Batch Script for (\d+(?:[_+]\d+)?)\n-{80}\n")
+ENVIRONMENT = re.compile(rb"Environment used for (\d+(?:[_+]\d+)?) \(must be batch to display\)\n-{80}\n")
 _NONE = b"NONE\n"
 """What sacct prints where nothing was kept; a script begins with ``#!``, a line of an environment has a ``=``."""
 
@@ -147,19 +147,20 @@ def _number(text: str) -> int:
 
 def fields(blocks: Iterable[bytes], delimiter: bytes, width: int) -> Iterator[list[str]]:
     """Records of ``width`` fields out of sacct's output (-p), each field closed by ``delimiter``, each record by a
-    newline; what users wrote may hold newlines too. What is no UTF-8 comes as surrogates."""
-    rest = b""
-    row: list[str] = []
+    newline; what users wrote may hold newlines too. What is no UTF-8 comes as surrogates. Raises ValueError where the
+    output is something else."""
+    close, rest, part = delimiter + b"\n", b"", b""
     for block in blocks:
-        *whole, rest = (rest + block).split(delimiter)
-        for part in whole:
-            text = part.decode("utf-8", "surrogateescape")
-            row.append(text if row else text.removeprefix("\n"))
-            if len(row) == width:
-                yield row
-                row = []
-    if row or rest.strip():
-        raise ValueError("sacct's output ends in the middle of a record")
+        *whole, rest = (rest + block).split(close)
+        for text in whole:
+            part += text
+            if part.count(delimiter) < width - 1:
+                part += close  # a field that begins with a newline
+                continue
+            yield part.decode("utf-8", "surrogateescape").split(delimiter.decode())
+            part = b""
+    if part or rest:
+        raise ValueError("the output ends in the middle of a record")
 
 
 def texts(output: bytes, header: re.Pattern[bytes], jobs: Iterable[str]) -> dict[str, bytes] | None:
@@ -213,11 +214,11 @@ class Accounting:
 
     def scripts(self, jobs: Sequence[str], since: int, until: int) -> dict[str, bytes]:
         """The batch scripts of ``jobs`` (labels) of that time; empty where none was kept."""
-        return self._texts("-B", _SCRIPT, jobs, since, until)
+        return self._texts("-B", SCRIPT, jobs, since, until)
 
     def environments(self, jobs: Sequence[str], since: int, until: int) -> dict[str, bytes]:
         """The environments with which ``jobs`` were submitted, see :func:`variables`; empty where none was kept."""
-        return self._texts("--env-vars", _ENVIRONMENT, jobs, since, until)
+        return self._texts("--env-vars", ENVIRONMENT, jobs, since, until)
 
     def _texts(
         self, option: str, header: re.Pattern[bytes], jobs: Sequence[str], since: int, until: int

@@ -121,11 +121,15 @@ class ImportApi:
 def _batch(runs: list[Any], submissions: Mapping[str, Any]) -> Batch:
     return Batch(
         tuple(from_json(PastRun, run) for run in runs),
-        {
-            identity: from_json(Submission, facts | {"script": facts["script"].encode("latin-1")})
-            for identity, facts in submissions.items()
-        },
+        {identity: _submission(facts) for identity, facts in submissions.items()},
     )
+
+
+def _submission(facts: dict[str, Any]) -> Submission:
+    script = facts["script"]
+    if not isinstance(script, str):
+        raise TypeError("script: must be a string")
+    return from_json(Submission, facts | {"script": script.encode("latin-1")})
 
 
 def _bare(text: str) -> Reading:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from slurmcast.model import Job, Submission
 from slurmcast.script.directives import parse as parse_directives
 from slurmcast.script.options import read_words
-from slurmcast.script.submit_line import taken_apart
+from slurmcast.script.submit_line import WRAPPED, taken_apart
 
 
 def submission(job: Job, script: bytes, default: Sequence[str]) -> Submission:
@@ -16,12 +16,11 @@ def submission(job: Job, script: bytes, default: Sequence[str]) -> Submission:
     ``default``: the names of Slurm's default partitions. The user counts as having named the partition where the submit
     line, the script or the record (any but the default) says so.
     """
+    directed = parse_directives(script).options
     # Where the options of the line end isn't certain: look for -p all over it.
-    named = (
-        "partition" in read_words(job.submit_line.split()[1:])[0]
-        or "partition" in parse_directives(script).options
-        or set(job.partitions) != set(default)
-    )
+    said = read_words(job.submit_line.split()[1:])[0]
+    chosen = "partition" in said or "partition" in directed or set(job.partitions) != set(default)
+    named, wrapped = "job-name" in directed, script.startswith(WRAPPED)
     return Submission(
         uid=job.uid,
         user=job.user,
@@ -29,8 +28,8 @@ def submission(job: Job, script: bytes, default: Sequence[str]) -> Submission:
         submit_time=job.submit_time,
         script=script,
         script_size=len(script),
-        partition=",".join(job.partitions) if named else None,
-        argv=taken_apart(job.submit_line, script, job.name)[1],
+        partition=",".join(job.partitions) if chosen else None,
+        argv=taken_apart(job.submit_line, job.name, job.comment, named=named, wrapped=wrapped)[1],
         request=_request(job),
     )
 

@@ -16,7 +16,7 @@ from slurmcast.codec import to_json
 from slurmcast.model import Submission
 from slurmcast.script import directives, options
 from slurmcast.script.gres import option_fields
-from slurmcast.script.submit_line import taken_apart
+from slurmcast.script.submit_line import WRAPPED, taken_apart
 
 UNLIMITED = str(0xFFFFFFFF)
 """How Slurm spells a time limit that is none."""
@@ -24,8 +24,10 @@ UNLIMITED = str(0xFFFFFFFF)
 
 def submission(record: Record, script: bytes, environment: bytes) -> Submission:
     """The submission behind a run with a script. ``environment``: as accounting kept it, empty where it didn't."""
-    said, argv = taken_apart(record.submit_line, script, record.name)
-    asked = {**directives.parse(script).options, **said}
+    directed = directives.parse(script).options
+    named, wrapped = "job-name" in directed, script.startswith(WRAPPED)
+    said, argv = taken_apart(record.submit_line, record.name, record.comment, named=named, wrapped=wrapped)
+    asked = {**directed, **said}
     return Submission(
         uid=record.uid,
         user=record.user,
@@ -53,14 +55,15 @@ def identity(submission: Submission) -> str:
 def _request(record: Record, asked: Mapping[str, str]) -> dict[str, str]:
     """The options as fields of the job description, under the names that the hook uses."""
     time, nodes = asked.get("time", ""), asked.get("nodes", "")
-    limit_s, memory = options.time_limit_s(time), options.memory_mb
+    limit_s, memory, gpus = options.time_limit_s(time), options.memory_mb, options.count(asked.get("gpus", ""))
+    tasks, per_gpu = options.count(asked.get("ntasks", "")), options.count(asked.get("ntasks-per-gpu", ""))
     known = {
         "time_limit": limit_s // 60 if limit_s else UNLIMITED if time else None,
         "min_nodes": options.least_nodes(nodes),
         "max_nodes": options.count(nodes),
-        "num_tasks": options.count(asked.get("ntasks", "")),
+        "num_tasks": tasks or (gpus or 0) * (per_gpu or 0),
         "ntasks_per_node": options.count(asked.get("ntasks-per-node", "")),
-        "ntasks_per_gpu": options.count(asked.get("ntasks-per-gpu", "")),
+        "ntasks_per_gpu": per_gpu,
         "cpus_per_task": options.count(asked.get("cpus-per-task", "")),
         "min_mem_per_node": memory(asked.get("mem", "")),
         "min_mem_per_cpu": memory(asked.get("mem-per-cpu", "")),

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from slurmcast.script import directives
 from slurmcast.script.options import read_words
 
 WRAPPED = b"#!/bin/sh\n# This script was created by sbatch --wrap.\n"
 """What sbatch puts before the command that it wraps into a script."""
+_BLANK = "\0"
+"""Stands for a blank inside a word; no command line can hold it."""
 
 
-def taken_apart(line: str, script: bytes, name: str = "") -> tuple[dict[str, str], tuple[str, ...]]:
-    """sbatch's options by long name, and the script's path with its arguments; none with --wrap.
+def taken_apart(
+    line: str, name: str, comment: str, *, named: bool, wrapped: bool
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """sbatch's options by long name, and the script's path with its arguments.
 
-    ``name``: the job's. It is the script's file name where the user gave no other, and then tells the path from the
-    rest of a value that had blanks in it.
+    ``name`` and ``comment`` are the job's: values of which is known that they are one word, whatever blanks they have.
+    Unless it is ``named`` otherwise, the job has the name of the script's file, which tells the path from the rest of
+    other such values. ``wrapped``: the script was made of --wrap (:data:`WRAPPED`), and has no path.
     """
-    words = line.split()[1:]
-    if script.startswith(WRAPPED):
+    for value in (name, comment):
+        if " " in value:
+            line = line.replace(value, value.replace(" ", _BLANK))
+    words = [word.replace(_BLANK, " ") for word in line.split()[1:]]
+    if wrapped:
         ends = (place for place, word in enumerate(words) if word.startswith("--wrap"))
         return read_words(words[: next(ends, len(words))])[0], ()
     end = _end_of_options(words)
-    if end < len(words) and _file(words[end]) != name and not _is_named(words, script):
+    if end < len(words) and _file(words[end]) != name and not named and "job-name" not in read_words(words)[0]:
         end = next((place for place in range(end, len(words)) if _file(words[place]) == name), end)
     return read_words(words[:end])[0], tuple(words[end:])
 
@@ -33,10 +40,6 @@ def _end_of_options(words: list[str]) -> int:
         pair, refused = read_words(words[position : position + 2])
         position += 2 if not refused and pair != alone else 1
     return position
-
-
-def _is_named(words: list[str], script: bytes) -> bool:
-    return "job-name" in read_words(words)[0] or "job-name" in directives.parse(script).options
 
 
 def _file(path: str) -> str:

@@ -35,6 +35,8 @@ _LABELS = (
     "AND outcome.submitted_id = job.job_id AND outcome.submit_time = job.submit_time AND outcome.state = 'COMPLETED' "
 )
 """Completed runs whose submission is known. CROSS JOIN keeps SQLite to this order: each step has an index."""
+_AT_A_TIME = 1000
+"""Labels that are decoded together."""
 _KAPPA = "partition, qos, value, at, by"
 """The columns of a :class:`KappaSetting`."""
 _NO_JOB = "NOT EXISTS (SELECT 1 FROM job WHERE job.submission = submission.id)"
@@ -301,13 +303,18 @@ class Store(Promises):
 
     def _labels(self, query: str, values: Sequence[object]) -> list[Label]:
         found = []
+        read: dict[str, Reading] = {}  # most work is submitted many times
         with self.reading():
-            for uid, name, sha256, key, text_key, facts, text in self._db.execute(query, values):
-                reading, outcome = from_json(Reading, json.loads(facts)), from_json(Outcome, json.loads(text))
-                if reading.gpus is not None and reading.gpus.shared:
-                    outcome = replace(outcome, energy_kwh=None)
-                if outcome.gpus > 0:
-                    found.append(Label(key, text_key, reading, outcome, Origin(uid, key, sha256, name)))
+            cursor = self._db.execute(query, values)
+            while rows := cursor.fetchmany(_AT_A_TIME):
+                ends = json.loads(f"[{','.join(row[-1] for row in rows)}]")  # one text is decoded faster than many
+                for (uid, name, sha256, key, text_key, facts, _), end in zip(rows, ends, strict=True):
+                    reading = read.get(facts) or read.setdefault(facts, from_json(Reading, json.loads(facts)))
+                    outcome = from_json(Outcome, end)
+                    if reading.gpus is not None and reading.gpus.shared:
+                        outcome = replace(outcome, energy_kwh=None)
+                    if outcome.gpus > 0:
+                        found.append(Label(key, text_key, reading, outcome, Origin(uid, key, sha256, name)))
         return found
 
     def scripts(self) -> dict[str, str]:
