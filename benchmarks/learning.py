@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,8 @@ def main() -> None:
     answer = {
         "jobs": len(planned),
         "finished": len(promises),
-        "curve": curve.as_json(buckets),
+        "curve": [curve.rounded(asdict(bucket)) for bucket in buckets],
+        "sources": {source: curve.rounded(row) for source, row in curve.by_source(promises).items()},
         "trainings": trainings,
         "new_programs": found(at_new, [t for t in trainings if t["finished"] <= at_slow]),
         "slower_gpus": found(at_slow, trainings),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -40,6 +40,24 @@ def curve(promises: Sequence[Promise], width: int) -> list[Bucket]:
     return [_bucket(number * width, width, own) for number, own in sorted(groups.items())]
 
 
+def by_source(promises: Sequence[Promise]) -> dict[str, dict[str, Any]]:
+    """Jobs, errors and coverage of time by what estimates were made from."""
+    groups: dict[str, list[Promise]] = defaultdict(list)
+    for promise in promises:
+        groups[promise.estimate.source.value].append(promise)
+    return {source: _of_source(own) for source, own in sorted(groups.items())}
+
+
+def _of_source(own: Sequence[Promise]) -> dict[str, Any]:
+    told = [(i, p.outcome.elapsed_s) for p in own if (i := p.estimate.time_s) is not None]
+    return {
+        "jobs": len(own),
+        "time_ape": _median([_ape(interval, truth) for interval, truth in told]),
+        "coverage_time": sum(i.p10 <= truth <= i.p90 for i, truth in told) / len(told) if told else None,
+        "width": _median([interval.p90 / interval.p10 for interval, _ in told]),
+    }
+
+
 def _bucket(first: int, width: int, own: Sequence[Promise]) -> Bucket:
     rows = {row.target: row for row in table(own) if row.partition == ALL} or {row.target: row for row in table(own)}
     times = [_ape(p.estimate.time_s, p.outcome.elapsed_s) for p in own]
@@ -65,9 +83,6 @@ def _median(values: Sequence[float | None]) -> float | None:
     return median(known) if known else None
 
 
-def as_json(buckets: Sequence[Bucket]) -> list[dict[str, Any]]:
-    """For the last line, rounded."""
-    return [
-        {name: round(value, 3) if isinstance(value, float) else value for name, value in asdict(bucket).items()}
-        for bucket in buckets
-    ]
+def rounded(figures: dict[str, Any]) -> dict[str, Any]:
+    """For the last line."""
+    return {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slurmcast.config import TrainConfig
-from slurmcast.drift.cusum import cusum
+from slurmcast.drift.cusum import cusum, threshold
 from slurmcast.drift.due import due
 from slurmcast.drift.figures import ALL, DAY_S, alarms, table, wilson
 from slurmcast.model import Estimate, Interval, Outcome, Source
@@ -57,8 +57,19 @@ def test_the_sum_is_the_log_likelihood_ratio() -> None:
     assert cusum([0] * 50 + [1, 1], 0.2, 0.4, 1.0).crossed == 51  # a good past is no credit
 
 
+@pytest.mark.parametrize(("promised", "observations"), [(0.2, 100), (0.2, 500), (0.05, 200)])
+def test_the_threshold_keeps_false_alarms_as_rare_as_asked(promised: float, observations: int) -> None:
+    height = threshold(promised, promised + 0.2, observations)
+    runs = []
+    for seed in range(100):
+        values = np.random.default_rng(seed).random(20 * observations) < promised
+        crossed = cusum(values, promised, promised + 0.2, height).crossed
+        runs.append(len(values) if crossed is None else crossed + 1)
+    assert observations < np.mean(runs) < 5 * observations
+
+
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("share", "within"), [(0.6, 120), (1.0, 20)])
+@pytest.mark.parametrize(("share", "within"), [(0.6, 80), (1.0, 15)])
 def test_lost_coverage_is_found(seed: int, share: float, within: int) -> None:
     rng = np.random.default_rng(seed)
     good = outside(rng, 0.2, 200)
@@ -77,8 +88,8 @@ def test_false_alarms_are_as_rare_as_was_asked_for() -> None:
     assert np.mean(np.array(runs) < 100) < 0.1  # nor do they come at once
 
 
-def test_coverage_of_three_quarters_is_no_drift() -> None:
-    alarmed = [bool(alarms(outside(np.random.default_rng(seed), 0.25, 300), 0.0, APART)) for seed in range(40)]
+def test_coverage_of_three_quarters_is_seldom_drift() -> None:
+    alarmed = [bool(alarms(outside(np.random.default_rng(seed), 0.25, 300), 0.0, 5000)) for seed in range(40)]
     assert np.mean(alarmed) < 0.25
 
 

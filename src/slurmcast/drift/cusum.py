@@ -2,7 +2,7 @@
 
 It is looked at after each job, for months. A test of fixed level, asked again and again, is certain to raise a false
 alarm some day; a CUSUM (Page 1954, "Continuous inspection schemes") is made for it: its threshold sets how many
-observations pass until a false alarm on average.
+observations pass on average until a false alarm.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ def cusum(values: Iterable[float], promised: float, risen: float, threshold: flo
     Each value x adds log(1 + bet (x - promised)), but the sum never falls below 0. For values of 0 and 1 that is the
     log-likelihood ratio of a mean of ``risen`` to one of ``promised``, and no test finds that rise sooner for as few
     false alarms (Lorden 1971, "Procedures for reacting to a change in distribution"; Moustakides 1986). Shares in
-    between are fine too: while the promise holds, the factor's mean is at most 1. So exp(``threshold``) observations
-    at least pass on average until a false alarm.
+    between are fine too: while the promise holds, the factor's mean is at most 1.
     """
     bet = (risen - promised) / (promised * (1 - promised))
     level, crossed = 0.0, None
@@ -38,3 +37,16 @@ def cusum(values: Iterable[float], promised: float, risen: float, threshold: flo
         if crossed is None and level >= threshold:
             crossed = index
     return Level(level, crossed)
+
+
+def threshold(promised: float, risen: float, observations: float) -> float:
+    """The threshold that is reached after about as many ``observations`` on average while the mean is ``promised``.
+
+    By Wald's approximation, (exp(h) - h - 1) / K for a drift of -K (Siegmund 1985, "Sequential analysis", section
+    II.6). It leaves out by how much the threshold is passed, so that false alarms are somewhat rarer than that.
+    """
+    drift = -promised * math.log(risen / promised) - (1 - promised) * math.log((1 - risen) / (1 - promised))
+    height = 1.0
+    for _ in range(50):  # a contraction: a dozen rounds are enough
+        height = math.log(observations * drift + height + 1)
+    return height

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from slurmcast.drift.cusum import cusum
+from slurmcast.drift.cusum import cusum, threshold
 from slurmcast.labels import MIN_TIME_S
 from slurmcast.model import Interval, Source
 from slurmcast.store.promises import Promise
@@ -74,11 +74,11 @@ def alarms(promises: Sequence[Promise], unknown: float | None, false_alarm_jobs:
         for name in ([ALL] if len(names) != 1 else []) + names:
             own = [(promise, miss) for promise, miss in missed if name in (ALL, promise.outcome.partition)]
             streams.append(("outside", target, name, MISSED, own))
-    threshold = math.log(false_alarm_jobs * len(streams))
     found = []
     for what, target, name, promised, values in streams:
         moments, observed = _by_day(values)
-        level = cusum(observed, promised, promised + RISE, threshold)
+        height = threshold(promised, promised + RISE, false_alarm_jobs * len(streams))
+        level = cusum(observed, promised, promised + RISE, height)
         if level.crossed is not None:
             found.append(Alarm(what, target, name, moments[level.crossed], fmean(observed), promised))
     return found
