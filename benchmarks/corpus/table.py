@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import shlex
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +100,14 @@ def rows(corpus: Path = HERE) -> list[Row]:
             if len(measured_s) > 1:
                 found.append(_row(program, work, measured_s))
     return found
+
+
+def whole(corpus: Path = HERE) -> list[Row]:
+    """The rows of the programs that were measured with all their settings on all partitions."""
+    found = rows(corpus)
+    measured = Counter(row.program for row in found)
+    wanted = Counter(work.program for work in works(programs(corpus)))
+    return [row for row in found if measured[row.program] == wanted[row.program]]
 
 
 def read_runs(corpus: Path = HERE) -> list[Run]:

@@ -104,6 +104,15 @@ def test_rows_of_a_small_corpus(small: Path) -> None:
     assert one.argv == ("job.sh", "--epochs", "2", "--name", "a b")
 
 
+def test_a_program_is_whole_when_all_its_works_ran_twice(small: Path) -> None:
+    works = list(table.works(table.programs(small)))
+    lines = [f"{w.program},{w.setting},{w.partition},2.0,1,0,2026-01-01,{w.digest}\n" for w in works for _ in range(2)]
+    header = "program,setting,partition,time_s,cpu_s,foreign_share,at,digest\n"
+    for count, whole in ((len(lines) - 1, 0), (len(lines), len(works))):
+        (small / "measured.csv").write_text(header + "".join(lines[:count]))
+        assert len(table.whole(small)) == whole
+
+
 @pytest.mark.parametrize("name", ["job.sh", "train.py", "settings"])
 def test_digest_is_of_script_and_sources(small: Path, name: str) -> None:
     (before,) = table.programs(small)
