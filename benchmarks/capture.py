@@ -9,7 +9,6 @@ was made from script and sources.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -21,14 +20,15 @@ import subprocess
 import time
 from pathlib import Path
 
+from options import parser
+
 from slurmcast.client import Client, ClientError
 from slurmcast.config import load
 
 WARM_UP = 10
-LAB = Path(os.environ["LAB_DIR"])
+LAB = Path(os.environ.get("LAB_DIR", ""))
 ETC = Path("/etc/slurm")
 HOME = Path("/home/alice")
-ALICE = pwd.getpwnam("alice")
 LEASE = Path("/run/slurmcast/lease")
 SCRIPT = "#!/bin/bash\n#SBATCH --gres=gpu:1 -t 30\npython train.py --lr 3\n"
 MODEL = "import torch\n\n\nclass Net(torch.nn.Module):\n" + "".join(
@@ -70,12 +70,12 @@ def write_program(number: int) -> None:
 
 def sbatch(condition: str) -> tuple[int, float]:
     """Submit a held job; its id and the seconds from start to exit."""
-    kind, environment = CONDITIONS[condition]
+    alice, (kind, environment) = pwd.getpwnam("alice"), CONDITIONS[condition]
     began = time.perf_counter()
     done = subprocess.run(
         ["sbatch", "--parsable", "--hold", "-o", "/dev/null", "job.sh"],
-        user=ALICE.pw_uid,
-        group=ALICE.pw_gid,
+        user=alice.pw_uid,
+        group=alice.pw_gid,
         extra_groups=(),
         cwd=HOME,
         env={"PATH": os.environ["PATH"], "HOME": str(HOME), "SLURM_CONF": f"/tmp/{kind}/slurm.conf", **environment},
@@ -161,24 +161,22 @@ def figures(values: list[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Time of sbatch with source capture, and of the estimate from sources."
-    )
-    parser.add_argument("--submissions", type=int, default=300, help="of each condition")
-    parser.add_argument("--probes", type=int, default=40, help="submissions that are followed to their estimate")
-    options = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--submissions", type=int, default=300, help="of each condition")
+    options.add_argument("--probes", type=int, default=40, help="submissions that are followed to their estimate")
+    asked = options.parse_args()
     prepare()
     client = Client(load())
     service("start", "daemon")
     until_answered(client)
-    walls = {name: figures(values) for name, values in wall_times(options.submissions).items()}
+    walls = {name: figures(values) for name, values in wall_times(asked.submissions).items()}
     for name, row in walls.items():
         print(f"{name:15} sbatch p50 {row['p50']:.2f} ms, mean {row['mean']:.2f} ms, p99 {row['p99']:.2f} ms")
     until_idle()
     service("start", "agent")
     while not LEASE.exists():
         time.sleep(0.1)
-    first, sources = delays(client, options.probes)
+    first, sources = delays(client, asked.probes)
     service("stop")
     estimate, with_sources = figures(first), figures(sources)
     print(f"first estimate after {estimate['p50']:.0f} ms, p99 {estimate['p99']:.0f} ms")
@@ -189,10 +187,10 @@ def main() -> None:
         if name != "without_filter"
     }
     answer = {
-        "submissions": options.submissions,
+        "submissions": asked.submissions,
         "sbatch_ms": walls,
         "added_p50_ms": added,
-        "probes": options.probes,
+        "probes": asked.probes,
         "with_sources": len(sources),
         "first_estimate_ms": estimate,
         "estimate_with_sources_ms": with_sources,

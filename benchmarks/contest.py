@@ -17,6 +17,7 @@ from contest import accuracy, cost, versions
 from contest.contestants import CONTESTANTS
 from contest.wheels import WheelMissing
 from corpus import table
+from options import parser
 from predict.data import LOADERS, DataMissing, Run
 
 from slurmcast.encoder import EncoderError
@@ -38,14 +39,14 @@ def runs(names: Sequence[str]) -> tuple[dict[str, list[Run]], dict[str, str]]:
 
 def main(arguments: Sequence[str]) -> dict[str, Any]:
     """Run what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--encoder", default=",".join(CONTESTANTS))
-    parser.add_argument("--data", default=",".join(LOADERS))
-    parser.add_argument("--split", default=",".join(SPLITS))
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--versions", action=argparse.BooleanOptionalAction, default=True, help="edits of programs")
-    parser.add_argument("--rounds", type=int, default=3, help="processes in which each is timed; 0: none")
-    asked = parser.parse_args(arguments)
+    options = parser(__doc__)
+    options.add_argument("--encoder", default=",".join(CONTESTANTS))
+    options.add_argument("--data", default=",".join(LOADERS))
+    options.add_argument("--split", default=",".join(SPLITS))
+    options.add_argument("--seeds", type=int, default=1)
+    options.add_argument("--versions", action=argparse.BooleanOptionalAction, default=True, help="edits of programs")
+    options.add_argument("--rounds", type=int, default=3, help="processes in which each is timed; 0: none")
+    asked = options.parse_args(arguments)
     names = asked.encoder.split(",")
     measured, skipped = runs(list(filter(None, asked.data.split(","))))
     costs = cost.measure(names, asked.rounds) if asked.rounds else {}

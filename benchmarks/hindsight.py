@@ -7,7 +7,6 @@ last line is JSON.
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import json
 from bisect import insort
@@ -15,7 +14,7 @@ from functools import partial
 from math import inf
 
 import numpy as np
-from options import whole
+from options import parser, whole
 
 from slurmcast.policy.base import Ints
 from slurmcast.policy.registry import named
@@ -95,11 +94,11 @@ def figures(name: str, tries: int, number: int) -> tuple[float, float, float, fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calibration", choices=calibrations(), metavar="NAME", default=DEFAULT)
-    parser.add_argument("--samples", type=whole(1), default=6)
-    parser.add_argument("--tries", type=whole(0), default=10_000)
-    asked = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--calibration", choices=calibrations(), metavar="NAME", default=DEFAULT)
+    options.add_argument("--samples", type=whole(1), default=6)
+    options.add_argument("--tries", type=whole(0), default=10_000)
+    asked = options.parse_args()
     rows = each(partial(figures, asked.calibration, asked.tries), range(asked.samples), "samples")
     for row in rows:
         print("value {:12,.0f} s  best rule {:12,.0f} s  hindsight {:12,.0f} s  bound {:12,.0f} s".format(*row))

@@ -18,6 +18,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from options import parser
+
 FRAGMENT = Path(__file__).parents[1] / "job_submit_lua" / "slurmcast.lua"
 SIZES = {"4KB": (4 * 1024, 2000), "64KB": (64 * 1024, 2000), "4MB": (4 * 1024 * 1024, 300)}
 """Bytes of the script, and number of calls."""
@@ -122,6 +124,7 @@ def interpreter(name: str) -> str:
 
 
 def main() -> None:
+    parser(__doc__).parse_args()
     results: dict[str, dict[str, dict[str, float]]] = {}
     columns = ("wall_us_p50", "wall_us_p99", "baseline_wall_us_p50", "baseline_wall_us_p99", "cpu_us_p50", "cpu_us_p99")
     print("lua    script", *(f"{column:>21}" for column in columns))

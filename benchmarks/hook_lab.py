@@ -18,6 +18,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from options import parser
+
 SUBMISSIONS = int(os.environ.get("SUBMISSIONS", "1000"))
 ROUND = 100
 LEASE, SPOOL = Path("/run/slurmcast/lease"), Path("/run/slurmcast/spool")
@@ -85,6 +87,7 @@ def clear() -> None:
 
 
 def main() -> None:
+    parser(__doc__).parse_args()
     hook = HOOK.read_text()
     conditions: dict[str, tuple[str, Callable[[], None]]] = {
         "without_hook": (EMPTY_HOOK, none),

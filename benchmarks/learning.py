@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the demo's jobs
 
 from demo import inside, meter, workload
 from learning_curve import curve, jobs
+from options import parser
 
 from slurmcast import config
 from slurmcast.store.promises import Promise, Promises
@@ -128,6 +129,7 @@ def show(buckets: list[curve.Bucket], trainings: list[dict[str, Any]], planted: 
 
 
 def main() -> None:
+    parser(__doc__).parse_args()
     begun = float(Path("/proc/uptime").read_text().split()[0])
     works = workload.load_works()
     planned = jobs.draw(works, int(os.environ.get("JOBS", "360")), int(os.environ.get("SEED", "1")), 32, LOAD)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the tests' cases
 
+from options import parser
 from tests.fake_nvml.script import library, script
 from tests.unit.meter_cases import CASES
 from tests.unit.meter_world import SLURM, Node
@@ -128,6 +129,7 @@ def nothing() -> float:
 
 
 def main() -> None:
+    parser(__doc__).parse_args()
     logging.disable(logging.WARNING)
     passed, largest = accuracy()
     for name, error in alternating():

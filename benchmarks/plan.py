@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from options import parser
 
 from slurmcast.agent.known import Memo
 from slurmcast.agent.loop import GC_THRESHOLD
@@ -133,6 +134,7 @@ def after(pending: PendingJob, change: Change) -> PendingJob:
 
 
 def main() -> None:
+    parser(__doc__).parse_args()
     gc.set_threshold(GC_THRESHOLD)  # as the agent does
     now = snapshot()
     a, t, e = arrays(now)

@@ -8,7 +8,6 @@ true time; no policy does. The last line is JSON.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from options import names, numbers, whole
+from options import names, numbers, parser, whole
 
 from slurmcast.policy.lookahead import PATIENCE
 from slurmcast.policy.registry import known, named
@@ -133,13 +132,13 @@ def share(above: dict[str, float], ours: dict[str, float], bound: dict[str, floa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calibrations", type=names([*calibrations(), "all"]), default=[DEFAULT])
-    parser.add_argument("--noise", type=numbers(0, 3), default=[0.3])
-    parser.add_argument("--executors", type=names(EXECUTORS), default=["skip"])
-    parser.add_argument("--validation", type=whole(1), default=12)
-    parser.add_argument("--samples", type=whole(1), default=30)
-    asked = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--calibrations", type=names([*calibrations(), "all"]), default=[DEFAULT])
+    options.add_argument("--noise", type=numbers(0, 3), default=[0.3])
+    options.add_argument("--executors", type=names(EXECUTORS), default=["skip"])
+    options.add_argument("--validation", type=whole(1), default=12)
+    options.add_argument("--samples", type=whole(1), default=30)
+    asked = options.parse_args()
     centres = list(calibrations()) if "all" in asked.calibrations else asked.calibrations
     results = {}
     for case in itertools.starmap(Case, itertools.product(centres, asked.executors, asked.noise)):

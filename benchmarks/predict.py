@@ -9,7 +9,6 @@ the figures of :mod:`predict.figures`; the last line is JSON with all of them. F
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import sys
@@ -18,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from options import names, whole
+from options import names, parser, whole
 from predict.data import LOADERS, DataMissing, Run
 from predict.figures import figures, spread
 from predict.models import RIVALS, TARGETS, Case, truths
@@ -101,13 +100,13 @@ def _rounded(figures_of_runs: Mapping[str, Any]) -> dict[str, Any]:
 
 def main(arguments: Sequence[str]) -> dict[str, Any]:
     """Run what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    options = parser(__doc__)
     splits = (*SPLITS, "shift")
-    parser.add_argument("--data", type=names(LOADERS), default=list(LOADERS))
-    parser.add_argument("--split", type=names(splits), default=list(splits))
-    parser.add_argument("--model", type=names(RIVALS), default=list(RIVALS))
-    parser.add_argument("--seeds", type=whole(1), default=SEEDS)
-    asked = parser.parse_args(arguments)
+    options.add_argument("--data", type=names(LOADERS), default=list(LOADERS))
+    options.add_argument("--split", type=names(splits), default=list(splits))
+    options.add_argument("--model", type=names(RIVALS), default=list(RIVALS))
+    options.add_argument("--seeds", type=whole(1), default=SEEDS)
+    asked = options.parse_args(arguments)
     found: list[dict[str, Any]] = []
     repeats, skipped = noise()
     for line in repeats:

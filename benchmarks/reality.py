@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from options import parser
 
 from slurmcast import config
 from slurmcast.client import Client, ClientError
@@ -222,6 +223,7 @@ def start_services() -> None:
 
 
 def main() -> None:
+    parser(__doc__).parse_args()
     start_services()
     jobs = draw(int(os.environ.get("JOBS", "60")), int(os.environ.get("SEED", "1")))
     found = compare(jobs, perform(jobs), config.load().agent)

@@ -7,7 +7,6 @@ Sums are in s and kWh, kappa in multiples of the one with which time and energy 
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from options import names
+from options import names, parser
 
 from slurmcast.policy.lookahead import DAY_S
 from slurmcast.policy.registry import POLICIES, Weights, known
@@ -120,11 +119,11 @@ def means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def main(arguments: Sequence[str]) -> dict[str, Any]:
     """Run what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--traces", default=",".join(TRACES))
-    parser.add_argument("--policies", type=names(POLICIES), default=list(POLICIES))
-    parser.add_argument("--parts", type=names(("replays", "errors")), default=["replays", "errors"])
-    asked = parser.parse_args(arguments)
+    options = parser(__doc__)
+    options.add_argument("--traces", default=",".join(TRACES))
+    options.add_argument("--policies", type=names(POLICIES), default=list(POLICIES))
+    options.add_argument("--parts", type=names(("replays", "errors")), default=["replays", "errors"])
+    asked = options.parse_args(arguments)
     policies, skipped = asked.policies, {}
     there = [name for name in asked.traces.split(",") if (DATA / "traces" / f"{name}.trace").exists()]
     if missing := [name for name in asked.traces.split(",") if name not in there]:

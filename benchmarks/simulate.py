@@ -6,7 +6,6 @@ memory in MiB.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import math
@@ -16,6 +15,7 @@ import time
 import tracemalloc
 
 import numpy as np
+from options import parser
 
 from slurmcast.policy.base import Moment, Policy, Queue, Running
 from slurmcast.policy.registry import named
@@ -87,7 +87,7 @@ def planned(moment: Moment, policy: Policy) -> tuple[float, float]:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    parser(__doc__).parse_args()
     figures: dict[str, dict[str, float]] = {}
     for load in LOADS:
         for name in POLICIES:

@@ -13,6 +13,8 @@ import random
 import time
 from typing import Any
 
+from options import parser
+
 from slurmcast.config import StarCoderConfig
 from slurmcast.encoder.checkpoint import Checkpoint
 from slurmcast.encoder.starcoder import StarCoder
@@ -102,10 +104,10 @@ def main(args: argparse.Namespace) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--size", choices=BLOCKS, default="7b")
-    parser.add_argument("--device")
-    parser.add_argument("--dtype", choices=["bfloat16", "float32", "float16"], default="bfloat16")
-    parser.add_argument("--batch", type=int, nargs="+")
-    parser.add_argument("--tokens", type=int, default=TOKENS)
-    print(json.dumps(main(parser.parse_args())))
+    options = parser(__doc__)
+    options.add_argument("--size", choices=BLOCKS, default="7b")
+    options.add_argument("--device")
+    options.add_argument("--dtype", choices=["bfloat16", "float32", "float16"], default="bfloat16")
+    options.add_argument("--batch", type=int, nargs="+")
+    options.add_argument("--tokens", type=int, default=TOKENS)
+    print(json.dumps(main(options.parse_args())))

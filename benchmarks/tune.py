@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
 from dataclasses import replace
+
+from options import parser
 
 from slurmcast.simulate.calibrations import DEFAULT, calibration
 from slurmcast.simulate.noise import with_noise
@@ -35,7 +36,7 @@ def month() -> Sample:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    parser(__doc__).parse_args()
     sample = month()
     found = {}
     for policy in ("value", "patient"):

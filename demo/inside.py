@@ -15,7 +15,7 @@ from pathlib import Path
 from demo import meter, workload
 from demo.workload import DemoJob
 
-LAB = Path(os.environ["LAB_DIR"])
+LAB = Path(os.environ.get("LAB_DIR", ""))
 STANDIN = Path("/opt/standin")
 STATE = (Path("/var/lib/slurmcast"), Path("/var/lib/slurmcast-agent"))
 NAMES = ("python", "python3", "torchrun", "accelerate", "deepspeed")

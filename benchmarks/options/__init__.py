@@ -1,9 +1,15 @@
-"""Arguments of the benchmarks as argparse takes them: a wrong one ends in one line that says what is allowed."""
+"""Arguments of the benchmarks, by argparse: --help shows what each measures, and a wrong one ends in one line that says
+what is allowed."""
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable, Collection
+
+
+def parser(description: str | None) -> ArgumentParser:
+    """For a benchmark with that docstring."""
+    return ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
 
 
 def whole(least: int) -> Callable[[str], int]:

@@ -1,7 +1,8 @@
-"""Wrong arguments of benchmarks end in one line."""
+"""Benchmarks say what they measure, and wrong arguments end in one line."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,21 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def run(words: str) -> subprocess.CompletedProcess[str]:
+    name, *rest = words.split()
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), *rest]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in BENCHMARKS.glob("*.py")))
+def test_help(name: str) -> None:
+    """Also outside the lab, and without what only the run needs."""
+    done = run(f"{name} --help")
+    assert done.returncode == 0 and done.stdout.startswith(f"usage: {name}.py"), done.stderr
+    (about,) = ast.get_docstring(ast.parse((BENCHMARKS / f"{name}.py").read_text())).splitlines()[:1]
+    assert about in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -25,10 +41,9 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
         ("hindsight --tries -5", "must be a whole number from 0 up"),
         ("simulate --fast", "unrecognized arguments: --fast"),
         ("tune --fast", "unrecognized arguments: --fast"),
+        ("align http://localhost", "a URL needs a MODEL"),
     ],
 )
 def test_wrong_arguments_are_refused(words: str, message: str) -> None:
-    name, *rest = words.split()
-    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), *rest]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run(words)
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
