@@ -16,6 +16,7 @@ import pytest
 
 from slurmcast.client import ENVIRONMENT, ClientError
 from slurmcast.codec import to_json
+from slurmcast.drift.trainings import Training, recorded
 from slurmcast.model import Decision, Outcome
 from tests.unit.daemon_harness import ALICE, BOB, SUBMITTED, Daemon, daemon_in, record, script, submission
 
@@ -193,6 +194,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def test_metrics_are_prometheus_text(daemon: Daemon) -> None:
+    with recorded(daemon.config.paths.models, Training(1.0, "by hand", 5)) as end:
+        end(False, "worse", "")
     daemon.start()
     daemon.spool("1.job", submission(5))
     daemon.spool("bad.job", b"garbage end\n")
@@ -206,6 +209,7 @@ def test_metrics_are_prometheus_text(daemon: Daemon) -> None:
     assert values["slurmcast_submissions"] == "1" and values["slurmcast_rejected_total"] == "1"
     assert values['slurmcast_estimates{source="prior"}'] == "2"
     assert float(values["slurmcast_encode_seconds_total"]) > 0
+    assert values['slurmcast_trainings_total{result="refused"}'] == "1"
 
 
 def test_a_second_daemon_is_refused(daemon: Daemon) -> None:
