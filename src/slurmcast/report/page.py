@@ -14,7 +14,6 @@ from slurmcast.report.markup import Element, Node, document, el
 from slurmcast.report.words import Answer
 
 MOST_BARS = 15
-MOST_PANELS = 3
 FEWEST = 10
 """Runs of a source from which its calibration is drawn."""
 ABOUT = {
@@ -145,7 +144,7 @@ def _estimates(what: str, figures: Answer, counts: Answer) -> Iterator[Element]:
     )
     if what == "time":
         yield el("p", SOURCES, class_="soft")
-    names = [row["name"] for row in figures["source"]][:MOST_PANELS]
+    names = [row["name"] for row in figures["source"]]
     drawn = plots.scatter(f"Estimated against real {what}", what, figures["cells"], names)
     yield _figure("Solid: as estimated. Dashed: twice and half of it.", drawn)
     rows = [row for row in figures["source"] if row["runs"] >= FEWEST]
@@ -188,7 +187,7 @@ def _learning(learning: Answer) -> Iterator[Element]:
     ]
     rows = [{"name": words.day(training["began"]), **training} for training in learning["trainings"]]
     if rows:
-        yield _table("Trainings", "began", columns, rows)
+        yield _table("Trainings", "began", columns, rows, kind="texts")
 
 
 def _figure(caption: str, image: Element, keys: bool = False) -> Element:
@@ -198,10 +197,13 @@ def _figure(caption: str, image: Element, keys: bool = False) -> Element:
     return el("figure", el("figcaption", caption, *key), image)
 
 
-def _table(caption: str, first: str, columns: Sequence[Column], rows: Sequence[Answer]) -> Element:
+def _table(
+    caption: str, first: str, columns: Sequence[Column], rows: Sequence[Answer], kind: str = "numbers"
+) -> Element:
     head = el("tr", *(el("th", name, scope="col") for name in (first, *(name for name, _ in columns))))
     body = (
         el("tr", el("th", words.label(row["name"]), scope="row"), *(el("td", shown(row)) for _, shown in columns))
         for row in rows
     )
-    return el("div", el("table", el("caption", caption), el("thead", head), el("tbody", *body)), class_="wide")
+    table = el("table", el("caption", caption), el("thead", head), el("tbody", *body), class_=kind)
+    return el("div", table, class_="wide")

@@ -61,7 +61,7 @@ def day(at: float) -> str:
 
 
 def heading(answer: Answer) -> str:
-    """Whose runs of which time: ``Runs on cluster c from ... to ..., user u, account a``."""
+    """Which runs a report is of: ``GPU runs on cluster c that ended from ... to ..., user u, account a``."""
     who = [f"{what} {answer[what]}" for what in ("user", "account") if answer[what] is not None]
     span = f"{day(answer['since'])} to {day(answer['until'])}"
     return ", ".join([f"GPU runs on cluster {answer['cluster']} that ended from {span}", *(who or ["all users"])])
@@ -84,7 +84,7 @@ def sentences(answer: Answer) -> list[str]:
     if estimates["limits"]["runs"]:
         said.append(limits(estimates["limits"]))
     said.append(changed(total))
-    if answer.get("learning"):
+    if answer["learning"]:
         said.append(learned(answer["learning"]))
     return said
 
