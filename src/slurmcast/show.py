@@ -160,6 +160,8 @@ def kappa(answer: Answer) -> None:
     for setting in (answer, *answer.get("others", ())):
         by = f"set by {setting['by']} at {moment(setting['since'])}" if setting["by"] else "from the configuration"
         terminal().print(f"kappa{_scope(setting)} = {setting['kappa']:g} 1/(GPU s kWh), {by}", soft_wrap=True)
+    if answer.get("pending_jobs") == 0:
+        terminal().print("No pending job has this QOS: is the name right? (sacctmgr show qos)", soft_wrap=True)
 
 
 def kappa_history(answer: Answer) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from slurmcast.cli import main
 from slurmcast.client import ClientError
 from slurmcast.policy.kappa import Kappas
-from tests.unit.daemon_harness import ALICE, Daemon, daemon_in
+from tests.unit.daemon_harness import ALICE, Daemon, daemon_in, record
 
 SETTINGS = """
 [agent]
@@ -44,6 +44,15 @@ def kappa(daemon: Daemon, *words: str) -> str:
 def shown(daemon: Daemon, *words: str) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(kappa(daemon, *words, "--json"))
     return answer
+
+
+def test_a_qos_that_no_pending_job_has_may_be_a_slip(daemon: Daemon) -> None:
+    daemon.look(record(7, qos="night"))
+    assert "is the name right?" in kappa(daemon, "0.1", "--qos", "nihgt")
+    assert "is the name right?" not in kappa(daemon, "0.1", "--qos", "Night")
+    assert shown(daemon, "0.1", "--qos", "night")["pending_jobs"] == 1
+    assert agents(daemon)["qos"] == {"urgent": 0.0, "nihgt": 0.1, "night": 0.1}
+    assert "pending_jobs" not in shown(daemon, "--qos", "night"), "users aren't told of others' jobs"
 
 
 def agents(daemon: Daemon) -> dict[str, Any]:

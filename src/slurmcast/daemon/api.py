@@ -52,7 +52,7 @@ class Api:
         self._footprints = Footprints(config.footprint)
         self._agent = AgentApi(config, desk, estimator, intake, news)
         capture = CaptureApi(config, desk, intake)
-        kappa = KappaApi(config, desk, news)
+        kappa = KappaApi(config, desk, news, lambda: self._agent.pending)
         energy = EnergyApi(config, desk)
         self.past = ImportApi(config, desk, estimator, intake)
         self._report = ReportApi(config, self._footprints)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from slurmcast.codec import to_json
@@ -10,13 +11,14 @@ from slurmcast.config import MOST_KAPPA, Config
 from slurmcast.daemon.desk import Desk
 from slurmcast.daemon.news import News
 from slurmcast.daemon.requests import Answer, Ask, Refused
+from slurmcast.model import Job
 from slurmcast.policy.kappa import Kappas
 from slurmcast.store.store import KappaSetting, Store
 
 GENERAL = ("", "")
 """The scope (partition, QOS) of the kappa that holds where no other does."""
 LONGEST_NAME = 256
-"""Characters of a QOS, which nobody asks Slurm about."""
+"""Characters of a QOS. Slurm isn't asked which there are; it keeps their names in lower case."""
 HISTORY = 100
 """How many settings ``slurmcast kappa --history`` shows."""
 
@@ -35,7 +37,7 @@ def _settings(store: Store, config: Config) -> dict[tuple[str, str], KappaSettin
     """By scope (partition, QOS), the general one first: what was set last, else the configuration's, without a name."""
     given = {GENERAL: config.agent.kappa}
     given |= {(part.name, ""): part.kappa for part in config.partition if part.kappa is not None}
-    given |= {("", qos.name): qos.kappa for qos in config.qos}
+    given |= {("", qos.name.lower()): qos.kappa for qos in config.qos}
     known = {scope: KappaSetting(*scope, value, 0.0, "") for scope, value in given.items()}
     return known | {(s.partition, s.qos): s for s in store.kappas() if s.value is not None}
 
@@ -43,21 +45,23 @@ def _settings(store: Store, config: Config) -> dict[tuple[str, str], KappaSettin
 class KappaApi:
     """The requests about kappa."""
 
-    def __init__(self, config: Config, desk: Desk, news: News) -> None:
-        self._config, self._desk, self._news = config, desk, news
+    def __init__(self, config: Config, desk: Desk, news: News, pending: Callable[[], Iterable[Job]]) -> None:
+        """``pending``: the jobs that the agent saw last, asked for in the store's thread."""
+        self._config, self._desk, self._news, self._pending = config, desk, news, pending
 
     async def get(self, ask: Ask) -> Answer:
         """The general kappa and the others, or, for ``partition`` and ``qos``, the one that holds for such a job."""
-        partition, qos = ask.query.get("partition", ""), ask.query.get("qos", "")
+        partition, qos = ask.query.get("partition", ""), ask.query.get("qos", "").lower()
         self._check(partition)
         return await self._desk.do(lambda store: self._answer(store, partition, qos))
 
     async def put(self, ask: Ask) -> Answer:
-        """Set kappa in general, for ``partition`` or for ``qos``; null goes back to the configuration."""
+        """Set kappa in general, for ``partition`` or for ``qos``; null goes back to the configuration. For a QOS the
+        answer counts the pending jobs that have it: with none the name may be a slip."""
         if not ask.caller.is_operator(self._config.daemon):
             raise Refused(403, "only operators may set kappa; ask your admin")
         value = None if isinstance(ask.body, dict) and ask.body.get("kappa", 0) is None else ask.field("kappa", float)
-        partition, qos = ask.field("partition", str, ""), ask.field("qos", str, "")
+        partition, qos = ask.field("partition", str, ""), ask.field("qos", str, "").lower()
         if value is not None and not 0 <= value <= MOST_KAPPA:
             raise Refused(400, f"kappa = {value}: must be a number from 0 to {MOST_KAPPA:g}")
         if partition and qos:
@@ -68,7 +72,9 @@ class KappaApi:
         setting = KappaSetting(partition, qos, value, time.time(), ask.caller.name)
         await self._desk.do(lambda store: store.set_kappa(setting))
         self._news.bump()
-        return await self._desk.do(lambda store: self._answer(store, partition, qos))
+        answer = await self._desk.do(lambda store: self._answer(store, partition, qos))
+        count = await self._desk.do(lambda _: sum(job.qos == qos for job in self._pending()))
+        return answer | ({"pending_jobs": count} if qos else {})
 
     async def history(self, _: Ask) -> Answer:
         """Who set what when, the newest first; a null ``kappa`` went back to the configuration."""
