@@ -104,7 +104,7 @@ def batch(of: Cell, number: int = 1, runs: int = 2, **fields: Any) -> Batch:
 
 def run(elapsed_s: float = 100.0, state: str = "COMPLETED", task: int = 0, number: int = 1, **fields: Any) -> Run:
     base = {"start": 1000 * number + task, "gpus": 1, "at": float(number)}
-    return Run(f"b{number}", task, 10 * number + task, state=state, elapsed_s=elapsed_s, **{**base, **fields})
+    return Run(f"b{number}", number, task, 10 * number + task, state=state, elapsed_s=elapsed_s, **{**base, **fields})
 
 
 FAILED = run(state="FAILED", exit_code="3:0")

@@ -16,7 +16,7 @@ from slurmcast.label.state import State, StateError
 from slurmcast.label.words import Batch, Run
 
 BATCH = Batch("b1", 5.0, "key", "/x/a.sh", ("1", "ü"), "a100", 2, 1, 600, 200.0, None)
-RUN = Run("b1", 0, 7, 1000, "COMPLETED", 10.0, 1, 6.0)
+RUN = Run("b1", 7, 0, 8, 1000, "COMPLETED", 10.0, 1, 6.0)
 
 
 @pytest.fixture(autouse=True)

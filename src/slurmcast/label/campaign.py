@@ -22,8 +22,8 @@ STORE_EVERY_S = 60.0
 """How often slurmcastd is asked about ended runs, of which it hears some time after their end."""
 UNSURE_S = 120.0
 """How long a request that slurmctld may have heard can take to become a job."""
-_ORDINARY = frozenset({"None", "Priority", "Resources", "JobArrayTaskLimit", "BeginTime", "Nodes_required_for_job"})
-"""Reasons for waiting that pass by themselves, or nearly so."""
+_ORDINARY = frozenset({"None", "Priority", "Resources", "JobArrayTaskLimit"})
+"""Reasons for waiting that pass by themselves."""
 
 Known = Callable[[Sequence[int]], Mapping[tuple[int, int], tuple[float | None, bool]]]
 """What slurmcast's store has about ended runs, for job ids: by (job id, start) the energy in kWh, None where that isn't
@@ -71,6 +71,7 @@ class Campaign:
         self._call = Call(time.time(), retry)
         self._missing: dict[tuple[str, int], float] = {}
         self._told: set[tuple[str, str]] = set()
+        self._unsure: set[str] = set()
         self._queue: dict[Task, Queued] = {}
         self._asked_at = -STORE_EVERY_S
 
@@ -119,6 +120,9 @@ class Campaign:
                 self.tell(f"{_name(batch)}: found again as job array {job_id}")
             elif time.time() - batch.at > UNSURE_S:
                 self._state.void(batch)
+            elif batch.id not in self._unsure:
+                self._unsure.add(batch.id)
+                self.tell(f"{_name(batch)}: Slurm may have been asked for it; looked for until {UNSURE_S:.0f} s later")
 
     def _settle(self) -> None:
         self._recover()
@@ -135,7 +139,7 @@ class Campaign:
     def _settle_task(self, batch: Batch, task: int, here: Queued | None, past: Sequence[Accounted]) -> None:
         live = here is not None and end(here.state) is None
         runs = [
-            Run(batch.id, task, a.job_id, a.start, a.state, a.elapsed_s, a.gpus, time.time(),
+            Run(batch.id, batch.job_id, task, a.job_id, a.start, a.state, a.elapsed_s, a.gpus, time.time(),
                 not live and a is past[-1], a.exit_code, a.nodes)
             for a in past
         ]  # fmt: skip
@@ -143,15 +147,16 @@ class Campaign:
         if live or runs:
             self._missing.pop(missing, None)
         elif here is not None and end(here.state) is End.CANCELLED:
-            runs = [Run(batch.id, task, batch.job_id, 0, here.state, 0.0, 0, time.time())]
+            runs = [Run(batch.id, batch.job_id, task, batch.job_id, 0, here.state, 0.0, 0, time.time())]
         elif time.monotonic() - self._missing.setdefault(missing, time.monotonic()) > LOST_AFTER_S:
             # What it used isn't known: it is charged all that it could have.
-            runs = [Run(batch.id, task, batch.job_id, 0, "LOST", float(batch.limit_s), batch.gpus, time.time())]
+            most = (float(batch.limit_s), batch.gpus)
+            runs = [Run(batch.id, batch.job_id, task, batch.job_id, 0, "LOST", *most, time.time())]
         for run in runs:
             known = self._state.runs.get((run.batch, run.task, run.start))
             self._state.ended([replace(known, final=run.final) if known else run])
             if not known:
-                self.tell(f"{_name(batch)}: {_ended(run, batch)}")
+                self.tell(f"{_name(batch)}: {_ended(run)}")
         if live and here is not None:
             self._tell_of_waiting(batch, here)
 
@@ -222,33 +227,25 @@ class Campaign:
                 job_id = slurm.submit(batch, (*cell.options, *nice), log, comment, self._state.file)
             except Unsure as error:
                 return str(error)
-            except Limit as error:
-                if not self._open_batches():  # it is the job's own size
-                    self._refuse(batch, error)
-                    continue
-                self._state.void(batch)
-                return str(error)
-            except Later as error:
-                self._state.void(batch)
-                return str(error)
             except SlurmError as error:
-                self._refuse(batch, error)
+                # With no other run of ours there, a limit is on the job's own size.
+                if isinstance(error, Later) and (self._open_batches() or not isinstance(error, Limit)):
+                    self._state.void(batch)
+                    return str(error)
+                self._state.refused(batch, str(error))
+                self.tell(f"{_name(batch)}: refused by Slurm: {error}")
                 continue
             self._state.submitted(batch, job_id)
             self.tell(f"{_name(batch)}: {runs} run{'s' if runs > 1 else ''} submitted as job array {job_id}")
         return ""
-
-    def _refuse(self, batch: Batch, error: SlurmError) -> None:
-        self._state.refused(batch, str(error))
-        self.tell(f"{_name(batch)}: refused by Slurm: {error}")
 
 
 def _name(batch: Batch) -> str:
     return f"{' '.join([Path(batch.script).name, *batch.arguments])} on {batch.partition}"
 
 
-def _ended(run: Run, batch: Batch) -> str:
-    job = f"{batch.job_id}_{run.task}"
+def _ended(run: Run) -> str:
+    job = f"{run.array}_{run.task}"
     if run.end is End.COUNTS:
         return f"job {job} ran {run.elapsed_s:.0f} s"
     code = f" (exit code {run.exit_code})" if run.state == "FAILED" else ""

@@ -152,7 +152,10 @@ def _cells(
             times_s = {} if read.refusal else daemon.times_s(read)
             for place in places:
                 made = cell(read, place, exclusive, times_s.get(place.name))
-                (cells if isinstance(made, Cell) else unfit).append(made)  # type: ignore[arg-type]
+                if isinstance(made, Cell):
+                    cells.append(made)
+                else:
+                    unfit.append(made)
     return cells, unfit
 
 

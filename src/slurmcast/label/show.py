@@ -73,7 +73,7 @@ def _plan_table(standings: Sequence[Standing], partitions: Sequence[str], rules:
         wanted = [s for s in here if s.stage is Stage.WANTED]
         expected, most = totals(wanted, rules)
         times = [s.cell.expected_s or s.cell.limit_s for s in wanted]
-        span = f"{duration(min(times))} to {duration(max(times))}" if times else ""
+        span = " to ".join(dict.fromkeys(duration(edge(times)) for edge in (min, max))) if times else ""
         runs = str(sum(s.judgement.more for s in wanted))
         made.add_row(name, f"{len(wanted)} of {len(here)}", runs, span, amount(expected), amount(most))
     return made
@@ -153,7 +153,19 @@ def _cell(s: Standing, beyond: bool) -> Answer:
 
 
 def _run(run: Run) -> Answer:
-    names = ("job_id", "start", "state", "elapsed_s", "gpus", "exit_code", "nodes", "energy_kwh", "is_label")
+    names = (
+        "array",
+        "task",
+        "job_id",
+        "start",
+        "state",
+        "elapsed_s",
+        "gpus",
+        "exit_code",
+        "nodes",
+        "energy_kwh",
+        "is_label",
+    )
     return {name: getattr(run, name) for name in names}
 
 
@@ -174,13 +186,16 @@ def results(answer: Answer) -> None:
         if run := cell["failed_run"]:
             name = " ".join([Path(cell["script"]).name, *cell["arguments"]])
             console.print(
-                f"{name} on {cell['partition']}: {cell['reason']} on {run['nodes'] or 'no node'}. Look at: "
-                f"sacct -j {run['job_id']}, and at its output in {answer['logs']}",
+                f"{name} on {cell['partition']}: {cell['reason']} on {run['nodes'] or 'no node'}. "
+                f"See {answer['logs']}/*-{run['array']}_{run['task']}.out, and sacct -j {run['array']}_{run['task']}",
                 soft_wrap=True,
             )
     short = sum(cell["accepted"] and not cell["resolved"] for cell in answer["cells"])
     if short:
         console.print(f"(s) {short} so short that Slurm's whole seconds can't tell a difference of 10 %.")
+    runs = [run for cell in answer["cells"] for run in cell["runs"]]
+    if any(run["is_label"] for run in runs):
+        console.print(f"slurmcast learns from {sum(run['is_label'] for run in runs)} of {len(runs)} runs so far.")
     spent = answer["spent"]
     console.print(f"Used: {amount(Cost(**spent))} of {limits(Budget(**answer['budget']))}.")
 

@@ -21,6 +21,7 @@ TIMEOUT_S = 300
 """For sbatch, which itself tries for about two minutes while slurmctld is busy; for the others more than enough."""
 MARK = "slurmcast-label:"
 """What a job's comment has before the id of its batch."""
+_WISH = re.compile(rf"(?<![^\s,;])(?:{OPT_OUT}|{OPT_IN})(?![^\s,;])")
 _KEPT = frozenset({"SBATCH_ACCOUNT", "SBATCH_QOS", "SBATCH_WCKEY", "SBATCH_RESERVATION"})
 """Of sbatch's variables those that say who pays; the others would overrule what the scripts themselves say."""
 _UNSURE = re.compile(r"contact|timed out|zero bytes|communication|standby|backup", re.IGNORECASE)
@@ -70,26 +71,33 @@ Task = tuple[int, int]
 """A run's array and its place in it."""
 
 
+def command(batch: Batch, options: Sequence[str], log: Path, comment: str) -> list[str]:
+    """How sbatch is called. Of the script's own ``comment`` stays what isn't a wish about being moved or left alone: a
+    run stays where it is, being sent to one partition, and is to be learned from."""
+    marked = f"{_WISH.sub('', comment).strip()} {MARK}{batch.id}".strip()
+    return [
+        "sbatch", "--parsable", f"--partition={batch.partition}", f"--array=0-{batch.runs - 1}%1", "--no-requeue",
+        f"--comment={marked}", f"--output={log}", f"--error={log}", *options, batch.script, *batch.arguments,
+    ]  # fmt: skip
+
+
 def submit(batch: Batch, options: Sequence[str], log: Path, comment: str, lock: IO[bytes]) -> int:
     """Submit ``batch`` as a job array in the script's folder, one run at a time; its job id.
 
-    ``comment`` is the script's own. Slurm isn't to queue a run again by itself: that would be beyond the budget.
-    sbatch inherits ``lock``, and isn't reached by the terminal's Ctrl-C.
+    Slurm isn't to queue a run again by itself: that would be beyond the budget. sbatch inherits ``lock``, and isn't
+    reached by the terminal's Ctrl-C.
     Raises :class:`SlurmError`: :class:`Unsure`, :class:`Later` or :class:`Limit` where it isn't final.
     """
-    words = [word for word in comment.split() if word.strip(",;") not in (OPT_OUT, OPT_IN)]
-    command = [
-        "sbatch", "--parsable", f"--partition={batch.partition}", f"--array=0-{batch.runs - 1}%1",
-        f"--comment={' '.join([*words, MARK + batch.id])}", f"--output={log}", f"--error={log}", "--no-requeue",
-        *options, batch.script, *batch.arguments,
-    ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SBATCH_") or name in _KEPT}
-    done = _run(command, environment, Path(batch.script).parent, lock)
+    done = _run(command(batch, options, log, comment), environment, Path(batch.script).parent, lock)
     if done.returncode != 0:
         problem = _problem(done.stderr)
         kinds = ((_UNSURE, Unsure), (_LATER, Later), (_LIMIT, Limit))
         raise next((kind for pattern, kind in kinds if pattern.search(problem)), SlurmError)(problem)
-    return int(done.stdout.split(";")[0])
+    told = re.search(r"^(\d+)(?:;|$)", done.stdout, re.MULTILINE)
+    if told is None:
+        raise Unsure(f"sbatch gave no job id but {done.stdout[:80]!r}")
+    return int(told[1])
 
 
 def find(batches: Iterable[Batch], since: float) -> dict[str, int]:

@@ -34,6 +34,7 @@ class State:
         self.path = path
         self.batches: dict[str, Batch] = {}
         self.runs: dict[tuple[str, int, int], Run] = {}
+        self._over: dict[str, set[int]] = {}
         self.file = path.open("a+b", buffering=0)
         self._lock()
         self.file.seek(0)
@@ -63,8 +64,7 @@ class State:
                 batch = from_json(Batch, event["batch"])
                 self.batches[batch.id] = batch
             elif "run" in event:
-                run = from_json(Run, event["run"])
-                self.runs[run.batch, run.task, run.start] = run
+                self._take(from_json(Run, event["run"]))
             else:
                 self.batches.pop(event["void"], None)
         except (ValueError, TypeError, KeyError, CodecError):
@@ -99,11 +99,15 @@ class State:
         new = [run for run in runs if self.runs.get((run.batch, run.task, run.start)) != run]
         if new:
             self._append({"run": to_json(run)} for run in new)
-        self.runs |= {(run.batch, run.task, run.start): run for run in new}
+        for run in new:
+            self._take(run)
+
+    def _take(self, run: Run) -> None:
+        self.runs[run.batch, run.task, run.start] = run
+        if run.final:
+            self._over.setdefault(run.batch, set()).add(run.task)
 
     def open_tasks(self, batch: Batch) -> list[int]:
         """The runs of ``batch`` that aren't over, by their place in the array."""
-        if batch.refused:
-            return []
-        over = {run.task for run in self.runs.values() if run.batch == batch.id and run.final}
+        over = range(batch.runs) if batch.refused else self._over.get(batch.id, ())
         return [task for task in range(batch.runs) if task not in over]

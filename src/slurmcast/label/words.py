@@ -9,6 +9,9 @@ from pathlib import Path
 
 from slurmcast.model import GpuRequest
 
+ROUNDING = 1 + 1e-9
+"""Sums of the same costs in another order may differ by less."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -63,9 +66,9 @@ class Cost:
 
     def fits(self, budget: Budget) -> bool:
         """Whether it isn't more than ``budget``; an unknown energy fits in no budget of energy."""
-        if budget.gpu_hours is not None and self.gpu_hours > budget.gpu_hours:
+        if budget.gpu_hours is not None and self.gpu_hours > budget.gpu_hours * ROUNDING:
             return False
-        return budget.kwh is None or (self.kwh is not None and self.kwh <= budget.kwh)
+        return budget.kwh is None or (self.kwh is not None and self.kwh <= budget.kwh * ROUNDING)
 
 
 def cost(gpus: int, seconds: float, power_w: float | None) -> Cost:
@@ -182,6 +185,8 @@ class Run:
     """One run that is over. ``start``: Unix seconds, 0 where it never started; ``at``: when that was noticed."""
 
     batch: str
+    array: int
+    """The id of its job array, in which it is number ``task``."""
     task: int
     job_id: int
     """Its own raw id, under which slurmcast's store has it."""
