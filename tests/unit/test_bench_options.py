@@ -39,6 +39,7 @@ def test_help(name: str) -> None:
         ("replay --parts some", "there is no 'some'; there are: replays, errors"),
         ("hindsight --calibration c99", "invalid choice: 'c99'"),
         ("hindsight --tries -5", "must be a whole number from 0 up"),
+        ("report --runs 5", "--runs 5: must be a whole number from 1000 up"),
         ("simulate --fast", "unrecognized arguments: --fast"),
         ("tune --fast", "unrecognized arguments: --fast"),
         ("align http://localhost", "a URL needs a MODEL"),

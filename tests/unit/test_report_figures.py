@@ -151,6 +151,8 @@ class TestEstimates:
         figures = report(*rows)["estimates"]["time"]["total"]
         assert figures["runs"] == 5 and figures["inside_80"] == pytest.approx(3 / 5)
         assert figures["below"] == pytest.approx([1 / 5, 3 / 5, 4 / 5])
+        ratios = report(*rows)["estimates"]["time"]["ratios"]
+        assert ratios == {"edges": [0.25, 0.5, 0.8, 1.25, 2.0, 4.0], "runs": [0, 1, 1, 2, 0, 1, 0]}
         assert figures["median_error"] == pytest.approx(0.2, rel=2 * ERROR), "of 3, 0.2, 0, 0.2 and 0.6"
         assert figures["p90_error"] == pytest.approx(3.0, rel=2 * ERROR)
         assert figures["ratio"] == pytest.approx([0.4, 1.0, 4.0], rel=2 * ERROR)

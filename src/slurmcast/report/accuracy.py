@@ -13,6 +13,8 @@ from slurmcast.report.usage import ALL
 
 PER_DECADE = 8
 """Cells of the scatter in a factor of ten, along each axis: neighbours are 33 % apart."""
+RATIO_EDGES = (1 / 4, 1 / 2, 4 / 5, 5 / 4, 2.0, 4.0)
+"""Of estimate / real: below the first, between the others, above the last."""
 USED_BINS = 10
 """Of the share of a time limit that was used."""
 _PLACES = ("below_p10", "p10_to_p50", "p50_to_p90", "above_p90")
@@ -54,6 +56,7 @@ class Errors:
     def __init__(self) -> None:
         self._by = {dimension: Tally() for dimension in ("total", "source", "partition")}
         self._cells: Counter[tuple[str, int, int]] = Counter()
+        self._ratios = np.zeros(len(RATIO_EDGES) + 1, np.int64)
 
     def add(self, runs: Runs, chosen: Bools, predicted: Floats, real: Floats) -> None:
         """``predicted`` (n, 3) against ``real`` (n,), of the ``chosen`` runs where both are known and above 0."""
@@ -63,6 +66,7 @@ class Errors:
         place = (real >= p10).astype(np.int64) + (real > p50) + (real > p90)
         sums = {name: (place == number).astype(np.float64) for number, name in enumerate(_PLACES)}
         ratio = p50 / real
+        self._ratios += np.bincount(np.searchsorted(RATIO_EDGES, ratio), minlength=len(self._ratios))
         spreads = {"ratio": ratio, "error": np.abs(ratio - 1)}
         sources = [runs.source[i] for i in at.tolist()]
         self._by["total"].add([ALL] * len(at), sums, spreads)
@@ -72,13 +76,14 @@ class Errors:
         self._cells.update(zip(sources, *cells.tolist(), strict=True))
 
     def answer(self) -> dict[str, Any]:
-        """Figures in all and by source and partition, and the scatter: for each source the ``cells`` ``[predicted,
-        real, runs]``, at their middle."""
+        """Figures in all and by source and partition; ``ratios``: runs by estimate / real; and the scatter: for each
+        source the ``cells`` ``[predicted, real, runs]``, at their middle."""
         tables = {name: self._rows(self._by[name]) for name in ("source", "partition")}
         cells: dict[str, list[list[float]]] = {}
         for (source, x, y), count in sorted(self._cells.items()):
             cells.setdefault(source, []).append([_middle(x), _middle(y), count])
-        return {"total": self._row(self._by["total"], ALL), **tables, "cells": cells}
+        ratios = {"edges": list(RATIO_EDGES), "runs": self._ratios.tolist()}
+        return {"total": self._row(self._by["total"], ALL), **tables, "ratios": ratios, "cells": cells}
 
     def _rows(self, tally: Tally) -> list[dict[str, Any]]:
         rows = [{"name": name, **self._row(tally, name)} for name in tally.labels]

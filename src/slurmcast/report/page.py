@@ -14,6 +14,8 @@ from slurmcast.report.markup import Element, Node, document, el
 from slurmcast.report.words import Answer
 
 MOST_BARS = 15
+RATIOS = ("below 1/4", "1/4 to 1/2", "1/2 to 4/5", "4/5 to 5/4", "5/4 to 2", "2 to 4", "above 4")
+"""The bins of :data:`slurmcast.report.accuracy.RATIO_EDGES` in words."""
 FEWEST = 10
 """Runs of a source from which its calibration is drawn."""
 ABOUT = {
@@ -147,6 +149,9 @@ def _estimates(what: str, figures: Answer, counts: Answer) -> Iterator[Element]:
     names = [row["name"] for row in figures["source"]]
     drawn = plots.scatter(f"Estimated against real {what}", what, figures["cells"], names)
     yield _figure("Solid: as estimated. Dashed: twice and half of it.", drawn)
+    ratios = [(name, count, 0.0) for name, count in zip(RATIOS, figures["ratios"]["runs"], strict=True)]
+    drawn = plots.columns(f"Estimated by real {what}", ratios)
+    yield _figure("Completed runs by estimate / real; in the middle, estimates are right within a quarter.", drawn)
     rows = [row for row in figures["source"] if row["runs"] >= FEWEST]
     if rows:
         drawn = plots.calibration(f"Calibration of estimates of {what}", rows)
