@@ -23,6 +23,7 @@ from pathlib import Path
 from slurmcast.client import Client, ClientError
 from slurmcast.config import Config
 from slurmcast.extras import install
+from slurmcast.model import HOUR_S
 
 SLURM_CONF_DIR = Path("/etc/slurm")
 
@@ -247,6 +248,23 @@ def check_model(config: Config) -> Check:
     return Check("model", True, str(model or untrained))
 
 
+def check_late(config: Config) -> Check:
+    """Whether ``lookahead`` has become EASY."""
+    from slurmcast.policy.lookahead import warning  # numpy
+
+    if config.agent.policy != "lookahead":
+        return Check("late", True, f"agent.policy = {config.agent.policy} has no longest wait")
+    try:
+        jobs = Client(config).request("GET", "/v1/queue")["jobs"]
+    except ClientError as error:
+        return Check("late", False, str(error), "start slurmcastd")
+    told = warning([job["submit_time"] for job in jobs], time.time(), config.agent.longest_wait_h * HOUR_S)
+    remedy = "set agent.longest_wait_h well above the site's usual waits (docs/policies.md)"
+    return Check(
+        "late", told is None, told or "most pending jobs have waited for less than agent.longest_wait_h", remedy
+    )
+
+
 CHECKS: tuple[Callable[[Config], Check], ...] = (
     check_slurmctld,
     check_pyslurm,
@@ -262,6 +280,7 @@ CHECKS: tuple[Callable[[Config], Check], ...] = (
     check_daemon,
     check_encoder,
     check_model,
+    check_late,
 )
 
 

@@ -169,6 +169,18 @@ def test_ranks_alone_make_no_news(config: Config) -> None:
     assert factor == world.slurm.records[1].site_factor > 0
 
 
+@pytest.mark.parametrize(("policy", "warnings"), [("lookahead", 2), ("value", 0)])
+def test_the_log_says_when_most_jobs_are_late(
+    config: Config, caplog: pytest.LogCaptureFixture, policy: Any, warnings: int
+) -> None:
+    agent = replace(config.agent, policy=policy, longest_wait_h=0.01)
+    world = World(replace(config, agent=agent), job(1), job(2))
+    for late in (True, True, False, True):
+        world.now = 1000.0 if late else 910.0
+        world.agent.cycle()
+    assert caplog.text.count("2 of 2 pending jobs have waited for longer") == warnings
+
+
 @pytest.mark.parametrize("mode", ["shadow", "off"])
 def test_other_modes_only_tell(config: Config, mode: Any) -> None:
     world = World(replace(config, agent=replace(config.agent, mode=mode)), job(1))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmcast.policy.base import Moment, Queue, Running
-from slurmcast.policy.lookahead import LookAhead, remaining
+from slurmcast.policy.lookahead import LookAhead, remaining, warning
 from slurmcast.policy.value import ValueRule
 from slurmcast.simulate.engine import run, verify
 from slurmcast.simulate.executors import EXECUTORS, skip
@@ -80,6 +80,15 @@ def test_unknown_jobs_and_unknown_ends() -> None:
 def test_no_jobs() -> None:
     now = moment([], (1, 1), [(0, 1, 5)])
     assert len(LookAhead()(now).jobs) == 0
+
+
+@pytest.mark.parametrize(
+    ("submitted", "told"), [([], False), ([0, 90], False), ([0, 10, 90], True), ([0, 10, 20, 90, 90], True)]
+)
+def test_most_jobs_are_late(submitted: list[float], told: bool) -> None:
+    found = warning(submitted, 100.0, 50.0)
+    assert (found is not None) == told
+    assert found is None or f"of {len(submitted)} pending jobs" in found
 
 
 @pytest.mark.parametrize("wrong", [{"patience": -1.0}, {"longest_wait_s": -1.0}, {"patience": nan}])

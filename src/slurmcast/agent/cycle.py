@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ from slurmcast.client import Client, ClientError
 from slurmcast.cluster.base import Cluster, Refused
 from slurmcast.codec import from_json, to_json
 from slurmcast.config import Config
-from slurmcast.model import DAY_S, Change, Estimate, Job, Outcome, Partition, PendingJob, RunningJob, Snapshot
+from slurmcast.model import DAY_S, HOUR_S, Change, Estimate, Job, Outcome, Partition, PendingJob, RunningJob, Snapshot
+from slurmcast.policy import lookahead
 from slurmcast.policy.inputs import Inputs
 from slurmcast.policy.kappa import Kappas
 from slurmcast.script.reader import OPT_OUT
@@ -72,6 +73,8 @@ class Agent:
     """Jobs that somebody else was seen to have moved, which the journal is still to be told."""
     sent_outcomes: dict[tuple[int, int], Outcome] = field(default_factory=dict)
     """(Job id, start time) -> the outcome that the daemon has, as far back as loads of finished runs reach."""
+    late: bool = False
+    """Whether the log says that most jobs have waited for too long."""
     prices: SeriesFile | None = None
     """What energy is weighed by."""
     energies: EnergyWriter | None = None
@@ -95,10 +98,22 @@ class Agent:
         wanted = plan(snapshot, kappas, self.config.agent, self._inputs(partitions), self.memo)
         if dry_run:
             return wanted
+        self._warn_of_late(pending)
         made = self._make(wanted.changes, pending) if self.config.agent.mode == "on" else set()
         self._report(wanted.decisions, made)
         self.journal.compact(pending)
         return wanted
+
+    def _warn_of_late(self, pending: Sequence[Job]) -> None:
+        """Say in the log that ``lookahead`` has become EASY, once until it hasn't."""
+        settings = self.config.agent
+        if settings.policy != "lookahead":
+            return
+        submitted = [job.submit_time for job in pending]
+        warning = lookahead.warning(submitted, self.clock(), settings.longest_wait_h * HOUR_S)
+        if warning and not self.late:
+            log.warning("%s; set it well above the usual waits", warning)
+        self.late = warning is not None
 
     def _inputs(self, partitions: Iterable[Partition]) -> Inputs:
         """The site's cap and prices as they are now."""

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import ceil, inf, isnan
 
 import numpy as np
 
-from slurmcast.model import DAY_S
+from slurmcast.model import DAY_S, HOUR_S
 from slurmcast.policy.backfill import Profile, ends
 from slurmcast.policy.base import Floats, Mask, Moment, Offers, Running
 from slurmcast.policy.value import by_value, queue_values, with_unknown
@@ -33,6 +34,18 @@ SOONEST_S = 1.0
 """Nothing that runs is expected to end sooner."""
 PATIENCE = 0.5
 LONGEST_WAIT_S = 7 * DAY_S
+
+
+def warning(submit_s: Collection[float], now_s: float, longest_wait_s: float) -> str | None:
+    """What to say where most of the jobs that wait have done so for too long: then the oldest goes first whatever its
+    value, and the rule is EASY's."""
+    late = sum(now_s - at >= longest_wait_s for at in submit_s)
+    if 2 * late <= len(submit_s):
+        return None
+    return (
+        f"{late} of {len(submit_s)} pending jobs have waited for longer than agent.longest_wait_h = "
+        f"{longest_wait_s / HOUR_S:g} h, so the oldest go first whatever their value"
+    )
 
 
 @dataclass(frozen=True)
