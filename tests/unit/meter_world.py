@@ -82,6 +82,21 @@ class Node:
             path.unlink()
         self.boot()
 
+    def play(self, *lines: str, **environment: str) -> list[EnergyRecord]:
+        """Let happen what the lines say, and return what waits in the outbox then.
+
+        ``[TIME] begin JOB [GPUS]``, ``[TIME] end JOB`` or ``TIME``, in seconds. Fails where prolog or epilog does.
+        """
+        for line in lines:
+            words = line.split()
+            if words[0][0].isdigit():
+                self.until(float(words.pop(0)))
+            if words and words[0] == "begin":
+                assert self.begin(int(words[1]), *words[2:], **environment) == 0
+            elif words:
+                assert self.end(int(words[1])) == 0
+        return self.records()
+
     def until(self, time_s: float, step_s: float = 1.0) -> None:
         """Let the time pass, and the meter step whenever the service would."""
         os.environ["FAKE_NVML"] = str(self.folder / "nvml")
