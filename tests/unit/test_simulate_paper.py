@@ -108,6 +108,15 @@ def test_json_and_the_ranges_over_all_data_centres(monkeypatch: pytest.MonkeyPat
     assert low == high == answer["policies"]["simple"]["wait_s"]
 
 
+def test_what_the_figures_are_of_is_said() -> None:
+    arguments = ["simulate", "paper", "--samples", "1", "--validation", "1", "--executor", "slurm", "--noise", "0.3"]
+    said = CliRunner().invoke(main, [*arguments, "--policies", "value,lookahead"]).output
+    assert "means of 1 samples, executor slurm, noise 30%" in said and "unknown" not in said
+    assert "lookahead: its weight is tuned; patience = 0.5 and longest_wait_s = 604800 are not." in said
+    said = CliRunner().invoke(main, [*arguments, "--policies", "value", "--unknown", "0.1"]).output
+    assert "noise 30%, 10% unknown" in " ".join(said.split()) and "not." not in said
+
+
 def test_one_sample_has_no_error() -> None:
     arguments = ["simulate", "paper", "--samples", "1", "--validation", "1", "--policies", "simple", "--json"]
     answer = json.loads(CliRunner().invoke(main, arguments).output, parse_constant=pytest.fail)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from slurmcast.policy.base import Floats
+from slurmcast.policy.lookahead import LONGEST_WAIT_S, PATIENCE
 from slurmcast.policy.registry import known, named
 from slurmcast.simulate import engine, executors
 from slurmcast.simulate.calibrations import DEFAULT, calibration, calibrations
@@ -25,6 +26,8 @@ GRID = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 """Weights that are tried, in units of the data centre's own scale (see :func:`unit`)."""
 BASELINES = ("simple", "easy")
 """What gains are against: the paper's baseline, and what most sites have."""
+NOT_TUNED = {"lookahead": {"patience": PATIENCE, "longest_wait_s": LONGEST_WAIT_S}}
+"""What policies have beside the weight that is tuned."""
 VALIDATION, TEST = 0, 1
 """Streams of samples, beside the seed."""
 
@@ -85,6 +88,7 @@ def report(setup: Setup, calibration_name: str) -> dict[str, Any]:
     name = DEFAULT if every else calibration_name
     answer = {
         "setup": asdict(setup),
+        "not_tuned": {name: dict(kept) for name, kept in NOT_TUNED.items() if name in setup.policies},
         "calibration": name,
         "policies": found[name],
         "gains": {base: gains(found[name], base) for base in BASELINES if base in found[name]},
@@ -164,8 +168,14 @@ def first_sample(setup: Setup, answer: Mapping[str, Any]) -> tuple[Workload, dic
     if not any(known(policy).knob for policy in setup.policies):
         columns = {"": columns["wait"]}
     counts = " and ".join(f"{count:.0f} {kind}" for kind, count in zip(cluster.types, cluster.gpus, strict=True))
-    title = f"{name}, sample 0 of seed {setup.seed}: {len(workload)} jobs, {counts}"
+    title = f"{name}, sample 0 of seed {setup.seed}: {len(workload)} jobs, {counts}, {conditions(answer['setup'])}"
     return workload, {f"{title}\ntuned for {one}" if one else title: found for one, found in columns.items()}
+
+
+def conditions(setup: Mapping[str, Any]) -> str:
+    """Who starts the jobs of a report's ``setup``, and how good the predictions are."""
+    unknown = f", {setup['unknown']:.0%} unknown" if setup["unknown"] else ""
+    return f"executor {setup['executor']}, noise {setup['noise']:.0%}{unknown}"
 
 
 def gains(rows: Mapping[str, Mapping[str, Any]], base: str) -> dict[str, dict[str, float]]:

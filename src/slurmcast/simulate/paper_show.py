@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slurmcast.show import terminal
+from slurmcast.simulate.paper import conditions
 
 Answer = Mapping[str, Any]
 
@@ -27,7 +28,9 @@ DIGITS = {"wait_s": 0, "run_s": 0, "waiting_tasks": 2, "energy_kwh": 2, "with_id
 def show(answer: Answer) -> None:
     """Print figures and gains, each beside the paper's; for several data centres, the ranges too."""
     console, setup, theirs = terminal(), answer["setup"], answer["paper"]["table_2"]
-    table = _table(f"data centre {answer['calibration']}, means of {setup['samples']} samples", "weight")
+    table = _table(
+        f"data centre {answer['calibration']}, means of {setup['samples']} samples, {conditions(setup)}", "weight"
+    )
     for name, row in answer["policies"].items():
         table.add_row(Text(name), *_figures(row), _weight(row["weight"]))
         if name in theirs:
@@ -48,6 +51,9 @@ def show(answer: Answer) -> None:
         console.print(_of_all(heading, answer["ranges"], _figures))
         for base, rows in answer["gain_ranges"].items():
             console.print(_of_all(f"{heading}, against {base}", rows, _percents))
+    for name, kept in answer["not_tuned"].items():
+        values = " and ".join(f"{parameter} = {value:g}" for parameter, value in kept.items())
+        console.print(f"{name}: its weight is tuned; {values} are not.", soft_wrap=True)
     console.print("Calibrated by the Simple rule alone: no gain here reproduces the paper's.")
 
 
