@@ -34,7 +34,7 @@ _RUNS = (
     f"EXISTS (SELECT 1 {_CHANGE} AND {_CHOICES} > 1), {_TIME}, {_ENERGY} FROM outcome "
     "LEFT JOIN job ON job.cluster = outcome.cluster AND job.job_id = outcome.submitted_id "
     "AND job.submit_time = outcome.submit_time LEFT JOIN submission ON submission.id = job.submission "
-    # Not the table of estimates: those are made anew while a job waits, and for tasks of an array that are still to run.
+    # Not the table of estimates: those are made anew while a job, or a task of its array, waits.
     "LEFT JOIN promise ON promise.cluster = outcome.cluster AND promise.job_id = outcome.job_id "
     "AND promise.submit_time = outcome.submit_time AND promise.start_time = outcome.start_time "
     f"WHERE outcome.cluster = :cluster AND outcome.start_time < :until AND {_O('end_time')} >= :since "
