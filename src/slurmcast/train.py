@@ -14,8 +14,9 @@ from slurmcast.codec import to_json
 from slurmcast.config import Config
 from slurmcast.drift.trainings import Busy, Training, recorded
 from slurmcast.drift.watch import Look, keep, last_look, look
-from slurmcast.encoder.base import EncoderError, name_of
+from slurmcast.encoder.base import EncoderError
 from slurmcast.encoder.cache import VectorCache
+from slurmcast.encoder.kinds import name_of
 from slurmcast.evaluation.cases import Case, TooFewJobs, cases, site
 from slurmcast.evaluation.estimators import trained
 from slurmcast.evaluation.promotion import Verdict, trial

@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 
 from slurmcast.config import Config, ConfigError, RemoteConfig, parse
-from slurmcast.encoder.base import EncoderAway, EncoderError, load
+from slurmcast.encoder.base import EncoderAway, EncoderError
+from slurmcast.encoder.kinds import load
 from slurmcast.encoder.remote import Remote
 from slurmcast.openai_client import OpenAIClient
 from tests.unit.openai_server import Server, hangs_up, says, serving

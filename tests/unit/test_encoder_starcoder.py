@@ -23,8 +23,9 @@ from safetensors.torch import load_file, save_file
 from slurmcast.config import Config, EncoderConfig, Paths, StarCoderConfig
 from slurmcast.daemon.estimator import Estimator
 from slurmcast.encoder import EncoderError, load
-from slurmcast.encoder.base import Vectors, name_of
+from slurmcast.encoder.base import Vectors
 from slurmcast.encoder.checkpoint import digest
+from slurmcast.encoder.kinds import name_of
 from slurmcast.encoder.starcoder import StarCoder
 from tests.unit.tiny_model import CONTEXT, SIZES, save, starcoder, tokenizer
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from slurmcast.align import Rewriter
 from slurmcast.config import Config
-from slurmcast.encoder.base import EncoderError, Vectors, load
+from slurmcast.encoder.base import EncoderError, Vectors
 from slurmcast.encoder.cache import CachedEncoder
+from slurmcast.encoder.kinds import load
 from slurmcast.model import Estimate, Reading, Submission
 from slurmcast.openai_client import OpenAIError
 from slurmcast.probe.choice import choose, learned_until

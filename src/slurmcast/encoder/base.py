@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from slurmcast.config import EncoderConfig
 
 Vectors = NDArray[np.float32]
 
@@ -50,35 +47,6 @@ class Closable(Protocol):
     def close(self) -> None:
         """End what is under way, in whatever thread, with :class:`EncoderError`; nothing is encoded any more."""
         ...
-
-
-def load(config: EncoderConfig) -> Encoder:
-    """The encoder that the configuration names, ready to use. Raises :class:`EncoderError`."""
-    match config.kind:
-        case "minilm":
-            from slurmcast.encoder.minilm import MiniLM
-
-            return MiniLM()
-        case "starcoder":
-            from slurmcast.encoder.starcoder import StarCoder
-
-            return StarCoder.from_folder(config.starcoder)
-        case "remote":
-            from slurmcast.encoder.remote import Remote
-
-            return Remote(config.remote)
-
-
-def name_of(config: EncoderConfig) -> str:
-    """The name of the encoder that :func:`load` would make, without its memory where that is large.
-
-    Raises :class:`EncoderError`.
-    """
-    if config.kind == "starcoder":
-        from slurmcast.encoder import starcoder
-
-        return starcoder.name_of(config.starcoder)
-    return load(config).name
 
 
 def printable(text: str) -> str:
