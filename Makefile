@@ -33,7 +33,7 @@ BENCHES := $(patsubst benchmarks/%.py,bench-%,$(wildcard benchmarks/*.py))
 bench: $(BENCHES) ## all benchmarks; each alone as make bench-NAME; the last line of each is JSON
 $(BENCHES): bench-%: setup
 	@LAB_QUIET=1 $(LAB) $(BIN)/python benchmarks/$*.py
-bench-learning: export LAB_SPEED := 60
+bench-learning: export LAB_SPEED := 40
 bench-learning: export LAB_A100 := 4x4
 bench-learning: export LAB_A6000 := 4x4
 bench-learning: export LAB_CAPTURE := 0

@@ -1,16 +1,17 @@
 """The learning curve on a real Slurm: how estimates get better as jobs finish, and what the loop does about drift.
 
-Runs in the lab, 60 emulated seconds a second: ``make bench-learning``. A few hundred of the demo's jobs (stand-ins that
+Runs in the lab, 40 emulated seconds a second: ``make bench-learning``. A few hundred of the demo's jobs (stand-ins that
 sleep and report energy) come one after the other; ``slurmcast train --when-due`` is called as its timer would. From the
 middle on half of the jobs are programs that nobody ran before; when three quarters have been submitted, all programs
 take twice as long on A6000s. Estimates count as they stood when the jobs started. The last line is JSON.
 
-JOBS (environment): how many, default 360. SEED: of the draw, default 1.
+JOBS (environment): how many, default 300. SEED: of the draw, default 1.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from learning_curve import curve, jobs
 from options import parser
 
 from slurmcast import config
+from slurmcast.drift.figures import Alarm, alarms
 from slurmcast.store.promises import Promise, Promises
 
 TIMER_S = 600.0
@@ -42,6 +44,7 @@ class Call:
 
     at: float
     answer: dict[str, Any]
+    failed: bool
 
 
 class Timer(threading.Thread):
@@ -56,8 +59,9 @@ class Timer(threading.Thread):
         while not self.halt.wait(TIMER_S):
             command = ["runuser", "-u", "slurmcast", "--", "slurmcast", "train", "--when-due", "--json"]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
-            answer = json.loads(done.stdout) if done.returncode == 0 else {"due": False, "because": done.stderr.strip()}
-            self.calls.append(Call(time.time(), answer))
+            failed = done.returncode != 0
+            answer = {"due": False, "because": done.stderr.strip()} if failed else json.loads(done.stdout)
+            self.calls.append(Call(time.time(), answer, failed))
 
 
 def perform(works: dict[str, workload.Work], planned: list[workload.DemoJob]) -> tuple[list[Call], float, float]:
@@ -102,10 +106,12 @@ def events(calls: list[Call], promises: list[Promise]) -> list[dict[str, Any]]:
     ]
 
 
-def found(planted: int, trainings: list[dict[str, Any]]) -> dict[str, int | None]:
-    """How many jobs had finished when drift was planted, and when the first training after that named it."""
-    later = [t["finished"] for t in trainings if t["finished"] > planted and "drifted" in t["because"]]
-    return {"planted": planted, "found": later[0] if later else None}
+def found(promises: list[Promise], alarmed: list[Alarm], begin: float, end: float) -> dict[str, Any]:
+    """By how many jobs had finished: when drift was planted (``begin``), when the first test found it before ``end``,
+    and what that test said."""
+    first = min((alarm for alarm in alarmed if begin < alarm.since <= end), key=lambda a: a.since, default=None)
+    at = None if first is None else _finished(promises, first.since)
+    return {"planted": _finished(promises, begin), "found": at, "what": first and first.text}
 
 
 def _finished(promises: list[Promise], at: float) -> int:
@@ -132,14 +138,17 @@ def main() -> None:
     parser(__doc__).parse_args()
     begun = float(Path("/proc/uptime").read_text().split()[0])
     works = workload.load_works()
-    planned = jobs.draw(works, int(os.environ.get("JOBS", "360")), int(os.environ.get("SEED", "1")), 32, LOAD)
+    planned = jobs.draw(works, int(os.environ.get("JOBS", "300")), int(os.environ.get("SEED", "1")), 32, LOAD)
     calls, new_at, slow_at = perform(works, planned)
     cfg = config.load()
     promises = Promises(cfg.paths.store, cfg.cluster).last_promises(10 * len(planned))
     new = jobs.new_programs(planned)
     trainings, buckets = events(calls, promises), curve.curve(promises, WIDTH)
-    at_new, at_slow = _finished(promises, new_at), _finished(promises, slow_at)
-    show(buckets, trainings, {at_new: f"{len(new)} new programs", at_slow: "A6000s half as fast"})
+    models = sorted({promise.model for promise in promises if promise.model})
+    by_model = [[promise for promise in promises if promise.model == model] for model in models]
+    alarmed = [alarm for own in by_model for alarm in alarms(own, None, cfg.train.false_alarm_jobs)]
+    programs, gpus = found(promises, alarmed, new_at, slow_at), found(promises, alarmed, slow_at, math.inf)
+    show(buckets, trainings, {programs["planted"]: f"{len(new)} new programs", gpus["planted"]: "A6000s half as fast"})
     took = float(Path("/proc/uptime").read_text().split()[0]) - begun
     answer = {
         "jobs": len(planned),
@@ -147,10 +156,11 @@ def main() -> None:
         "curve": [curve.rounded(asdict(bucket)) for bucket in buckets],
         "sources": {source: curve.rounded(row) for source, row in curve.by_source(promises).items()},
         "trainings": trainings,
-        "new_programs": found(at_new, [t for t in trainings if t["finished"] <= at_slow]),
-        "slower_gpus": found(at_slow, trainings),
+        "new_programs": programs,
+        "slower_gpus": gpus,
+        "alarms_before": sum(alarm.since <= new_at for alarm in alarmed),
         "calls": len(calls),
-        "failed": [call.answer["because"] for call in calls if "promoted" not in call.answer and call.answer["due"]],
+        "failed": [call.answer["because"] for call in calls if call.failed],
         "seconds": round(took),
     }
     print(json.dumps(answer))

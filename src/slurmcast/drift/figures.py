@@ -54,7 +54,8 @@ class Alarm:
         where = "" if self.partition == ALL else f" on {self.partition}"
         if self.what == "unknown":
             return f"{self.share:.0%} of jobs are like none that was learned from, {self.promised:.0%} were expected"
-        return f"{self.share:.0%} of {self.target}s{where} lie outside their 80 % intervals"
+        what = "times" if self.target == "time" else "energies"
+        return f"{self.share:.0%} of {what}{where} lie outside their 80 % intervals"
 
 
 def alarms(promises: Sequence[Promise], unknown: float | None, false_alarm_jobs: float) -> list[Alarm]:
