@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from slurmcast.codec import from_json
+from slurmcast.meter.markers import parse
 from slurmcast.meter.record import EnergyRecord
 from slurmcast.model import Outcome
 from tests.fake_nvml.script import Told, library, script
@@ -264,3 +265,17 @@ def test_without_a_meter_jobs_run_and_nodes_stay(slurm: Slurm, prolog: Path) -> 
     eventually(lambda: slurm.job(number)["JobState"] == "COMPLETED", "the job runs")
     assert "drain" not in run("sinfo", "-h", "-o", "%T")
     assert not MARKERS.exists()
+
+
+@pytest.mark.parametrize(("options", "whole_node"), [(("--exclusive",), True), ((), False)])
+def test_the_prolog_is_told_who_has_a_node_to_himself(
+    slurm: Slurm, prolog: Path, options: tuple[str, ...], whole_node: bool
+) -> None:
+    folder = MARKERS / "a100-1"
+    shutil.rmtree(MARKERS, ignore_errors=True)
+    folder.mkdir(parents=True)
+    job(slurm, 1, "-w", "a100-1", "--gres=gpu:1", *options)
+    marker: Path = eventually(lambda: next(folder.glob("*.begin"), None), "the prolog drops its marker")
+    begin = eventually(lambda: parse(marker.name, marker.read_bytes(), 1.0), "the marker is complete")
+    assert begin.whole_node is whole_node
+    shutil.rmtree(MARKERS)
