@@ -166,3 +166,8 @@ def test_when_to_train(
 ) -> None:
     found = due(TrainConfig(), labels, learned, tried, ["it"] if drifted else [])
     assert found.now is now and words in found.reason
+
+
+def test_many_alarms_are_not_all_put_into_words() -> None:
+    reason = due(TrainConfig(), 300, 200, 200, ["one", "two", "three", "four"]).reason
+    assert reason == "estimates have drifted: one; two; and 2 more tests say so"

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from slurmcast.config import TrainConfig
 
+SHOWN = 2
+"""Alarms that are put into words; most come of one cause."""
+
 
 @dataclass(frozen=True, slots=True)
 class Due:
@@ -29,7 +32,7 @@ def due(config: TrainConfig, labels: int, learned: int | None, tried: int | None
     if learned is None:
         wishes.append(("no model is in use", config.least_new))
     if alarms:
-        wishes.append((f"estimates have drifted: {'; '.join(alarms)}", config.least_new))
+        wishes.append((f"estimates have drifted: {_listed(alarms)}", config.least_new))
     if learned is not None and since_model >= config.new_labels:
         wishes.append((f"{since_model} jobs have finished since the model in use was trained", config.new_labels))
     for reason, enough in wishes:
@@ -41,3 +44,8 @@ def due(config: TrainConfig, labels: int, learned: int | None, tried: int | None
     return Due(
         False, f"no drift, and {max(since_model, 0)} of {config.new_labels} jobs have finished since the last training"
     )
+
+
+def _listed(alarms: Sequence[str]) -> str:
+    more = len(alarms) - SHOWN
+    return "; ".join(alarms[:SHOWN]) + (f"; and {more} more tests say so" if more > 0 else "")
