@@ -28,6 +28,17 @@ lint: setup ## ruff, format, mypy
 lab: setup ## a shell in a fresh Slurm cluster with slurmcast
 	@$(LAB)
 
+CLUSTER := slurm/docker/local/cluster
+.PHONY: cluster cluster-setup cluster-test
+cluster-setup: setup
+	@slurm/docker/local/setup.sh
+
+cluster: cluster-setup ## a Slurm of containers: up, one demo job explained from the login container, down
+	@$(CLUSTER) docker-compose exec -T -u alice login first-job
+
+cluster-test: cluster-setup ## the tests beside that cluster; without podman they are skipped with the reason
+	@LAB_QUIET=1 $(CLUSTER) $(BIN)/pytest tests/cluster $(PYTEST_ARGS)
+
 BENCHES := $(patsubst benchmarks/%.py,bench-%,$(wildcard benchmarks/*.py))
 .PHONY: $(BENCHES)
 bench: $(BENCHES) ## all benchmarks; each alone as make bench-NAME; the last line of each is JSON

@@ -1,0 +1,96 @@
+"""slurmcast on a cluster of containers: a user's view from the login container, and what dies comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.conftest import Login, compose, eventually, manage
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+
+
+@pytest.mark.parametrize("service", ["munge", "slurmcastd", "slurmcast-agent", "login"])
+def test_services_of_the_overlay_run_without_root(service: str) -> None:
+    status = compose("exec", "-T", service, "cat", "/proc/1/status").stdout
+    facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert facts["Uid"].split()[0] != "0"
+    assert int(facts["CapEff"], 16) == int(facts["CapBnd"], 16) == 0 and facts["NoNewPrivs"] == "1"
+    assert "Read-only" in compose("exec", "-T", service, "touch", "/etc/new").stderr
+
+
+@pytest.mark.parametrize("path", ["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged", "/etc/munge/munge.key"])
+def test_the_login_container_has_client_commands_only(path: str) -> None:
+    assert compose("exec", "-T", "slurmctld", "test", "-e", path).returncode == 0
+    assert compose("exec", "-T", "login", "test", "-e", path).returncode != 0
+
+
+def test_a_demo_job_is_explained(login: Login) -> None:
+    shown = login.run("first-job", "vit-cifar")
+    job_id = int(shown.split()[3])
+    login.reaches(job_id, "COMPLETED", 60)
+    assert "start" in login.run("cat", f"/data/alice/{job_id}.out")
+
+
+def test_a_job_is_moved_where_there_is_room(login: Login) -> None:
+    login.fill("a100")
+    job_id = login.sbatch()
+    answer = eventually(lambda: login.decided(job_id), f"job {job_id} is decided", 20)
+    assert {verdict["may"] for verdict in answer["eligibility"]} == {"move"}
+    login.reaches(job_id, "RUNNING", 20)
+    assert login.partition(job_id) == answer["decision"]["partition"] == "a6000"
+
+
+def test_others_jobs_are_refused_as_if_they_did_not_exist(login: Login) -> None:
+    job_id = login.sbatch("--hold")
+    eventually(lambda: login.attempt("slurmcast", "explain", str(job_id)).returncode == 0, "alice sees her job", 20)
+    strangers = login.attempt("slurmcast", "explain", str(job_id), user="bob")
+    nobodys = login.attempt("slurmcast", "explain", "999999", user="bob")
+    assert strangers.returncode == nobodys.returncode == 1
+    assert strangers.stderr == nobodys.stderr.replace("999999", str(job_id))
+    assert str(job_id) not in login.run("slurmcast", "queue", "--json", user="bob")
+
+
+def test_a_killed_controller_loses_nothing(login: Login) -> None:
+    fillers = login.fill("a100") + login.fill("a6000")
+    waiting = [login.sbatch(seconds=n) for n in (1, 2)]
+    for job_id in waiting:
+        eventually(lambda job_id=job_id: login.decided(job_id), f"job {job_id} is decided", 20)
+    manage("kill", "slurmctld")
+    assert login.attempt("sbatch", "--version").returncode == 0
+    assert login.decided(waiting[0]), "explain needs no slurmctld"
+    manage("start", "slurmctld")
+    eventually(lambda: {login.state(job_id) for job_id in waiting} == {"PENDING"}, "the queue is back", 60)
+    assert {login.state(job_id) for job_id in fillers} == {"RUNNING"}
+    compose("exec", "-T", "slurmctld", "scancel", *map(str, fillers))
+    late = login.sbatch(seconds=1)
+    eventually(lambda: login.decided(late), f"job {late} is decided: the hook and the agent are back", 60)
+    for job_id in (*waiting, late):
+        login.reaches(job_id, "COMPLETED", 60)
+
+
+def test_a_job_on_a_killed_worker_runs_again(login: Login) -> None:
+    job_id = login.sbatch("-p", "a6000", seconds=8)
+    login.reaches(job_id, "RUNNING", 30)
+    manage("kill", "a6000-1")
+    manage("start", "a6000-1")
+    login.reaches(job_id, "COMPLETED", 150)
+    other = login.sbatch("-p", "a6000", seconds=1)
+    login.reaches(other, "COMPLETED", 60)
+
+
+def test_jobs_start_without_the_agent(login: Login) -> None:
+    manage("stop", "slurmcast-agent")
+    job_id = login.sbatch(seconds=1)
+    login.reaches(job_id, "COMPLETED", 40)
+    manage("start", "slurmcast-agent")
+    late = login.sbatch(seconds=1)
+    eventually(lambda: login.decided(late), f"job {late} is decided", 30)
+
+
+def test_a_killed_daemon_loses_no_submission(login: Login) -> None:
+    login.fill("a100")
+    login.fill("a6000")
+    manage("kill", "slurmcastd")
+    job_id = login.sbatch(seconds=1)
+    manage("start", "slurmcastd")
+    eventually(lambda: login.decided(job_id), f"job {job_id} is decided", 60)
