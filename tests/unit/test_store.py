@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,6 +194,52 @@ def test_tasks_of_an_array_count_for_its_submission(store: Store) -> None:
     assert [label.outcome.job_id for label in store.labels()] == [7, 8, 9]
     assert store.add_outcomes([replace(OUTCOME, job_id=50, array_job_id=40)]) == 1
     assert len(store.labels()) == 3
+
+
+# man sacct, JOB STATE CODES and JOB STATE FLAGS.
+STATES = (
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PENDING", "PREEMPTED",
+    "RUNNING", "SUSPENDED", "TIMEOUT", "COMPLETING", "CONFIGURING", "EXPEDITING", "LAUNCH_FAILED", "POWER_UP_NODE",
+    "RECONFIG_FAIL", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESIZING", "RESV_DEL_HOLD", "REVOKED", "SIGNALING",
+    "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "UPDATE_DB",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_only_completed_runs_are_labels(store: Store, state: str) -> None:
+    claim(store, JOB, store.add(NEW, []))
+    store.add_outcomes([replace(OUTCOME, state=state)])
+    assert len(store.labels()) == (state == "COMPLETED")
+    origin = Origin.of(SUBMISSION, READING)
+    assert len(store.past(origin)) == len(store.labels())
+    assert bool(store.origins([replace(OUTCOME, state=state)])) == (state == "COMPLETED")
+
+
+@pytest.mark.parametrize(
+    ("part", "is_label"),
+    [
+        ({"state": "RESIZING"}, False),
+        ({"state": "RESIZING", "end_time": 109}, True),
+        ({"state": "RESIZING", "job_id": 8}, True),
+        ({"state": "REQUEUED"}, True),
+    ],
+)
+def test_the_last_part_of_a_resized_job_is_no_label(store: Store, part: dict[str, Any], is_label: bool) -> None:
+    """Accounting has a record for each size, the last one COMPLETED."""
+    claim(store, JOB, store.add(NEW, []))
+    store.add_outcomes([OUTCOME, replace(OUTCOME, **{"submit_time": 50, "start_time": 60, "end_time": 110, **part})])
+    assert [label.outcome for label in store.labels()] == [OUTCOME] * is_label
+
+
+def test_labels_of_the_same_work_share_its_reading(store: Store) -> None:
+    """The reading is most of what there is to decode."""
+    for job_id in (7, 8):
+        job = replace(JOB, job_id=job_id)
+        claim(store, job, store.add(replace(NEW, spool_name=f"{job_id}.job"), []))
+        store.add_outcomes([replace(OUTCOME, job_id=job_id)])
+    one, other = store.labels()
+    assert one.reading is other.reading
+    assert one.reading == replace(READING, text="")
 
 
 def test_labels_have_gpus_of_their_own(store: Store) -> None:

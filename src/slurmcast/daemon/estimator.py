@@ -92,10 +92,13 @@ class Estimator:
         log.info("model %s", current or "none yet: estimates come from history and the prior")
         return True
 
-    def read(self, submission: Submission, handed_over: Mapping[str, bytes] | None = None) -> Work:
-        """What the script says, and the sources that the submitter ``handed_over``; from disk only where the admin
+    def read(
+        self, submission: Submission, handed_over: Mapping[str, bytes] | None = None, *, from_disk: bool = True
+    ) -> Work:
+        """What the script says, and the sources that the submitter ``handed_over``; ``from_disk`` only where the admin
         allows it. Blocks on files."""
-        own = OwnedFiles(submission.uid) if self._config.daemon.read_sources else no_sources
+        may = from_disk and self._config.daemon.read_sources
+        own = OwnedFiles(submission.uid) if may else no_sources
         reading = read(submission, HandedOver(handed_over or {}, own))
         return Work(reading, self.encoder.key(reading.text) if self.encoder is not None else "")
 

@@ -72,7 +72,7 @@ class ImportApi:
         return self._past.keep(batch.runs, read, wanted)
 
     def _read(self, submission: Submission) -> NewSubmission:
-        work = self._estimator.read(submission)
+        work = self._estimator.read(submission, from_disk=False)  # what lies there now may be another program
         named = tuple(submission.partition.split(",")) if submission.partition else work.reading.partitions
         return NewSubmission(
             submission, work.reading, work.text_key, named, keep_script=self._config.daemon.keep_scripts

@@ -33,8 +33,12 @@ _LABELS = (
     "CROSS JOIN job ON job.submission = submission.id AND job.cluster = ? "
     "CROSS JOIN outcome INDEXED BY outcome_submitted ON outcome.cluster = job.cluster "
     "AND outcome.submitted_id = job.job_id AND outcome.submit_time = job.submit_time AND outcome.state = 'COMPLETED' "
+    "AND NOT EXISTS (SELECT 1 FROM outcome AS part WHERE part.cluster = outcome.cluster "
+    "AND part.job_id = outcome.job_id AND part.start_time < outcome.start_time AND part.state = 'RESIZING' "
+    "AND part.outcome ->> 'end_time' = outcome.start_time) "
 )
-"""Completed runs whose submission is known. CROSS JOIN keeps SQLite to this order: each step has an index."""
+"""Completed runs whose submission is known, but for the last part of a job that was resized. CROSS JOIN keeps SQLite to
+this order: each step has an index."""
 _AT_A_TIME = 1000
 """Labels that are decoded together."""
 _KAPPA = "partition, qos, value, at, by"
