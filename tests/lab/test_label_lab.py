@@ -266,3 +266,14 @@ def test_a_node_that_fails_isnt_the_scripts_fault(desk: Desk, slurm: Slurm) -> N
     assert "NODE_FAIL, which doesn't count" in err
     (cell,) = json.loads(out)["cells"]
     assert len(cell["runs"]) == 2 and cell["accepted"]
+
+
+def test_where_partitions_give_whole_nodes_all_their_gpus_are_planned_for(desk: Desk, slurm: Slurm) -> None:
+    desk.plain("a.sh", 1, minutes=3)
+    run("scontrol", "update", "partitionname=a6000", "oversubscribe=exclusive")
+    try:
+        assert "can cost 0.4 GPU h" in desk.label("--gpu-hours", "0.39", "-p", "a6000", fails=1, scripts="a.sh")[1]
+        answer, _ = desk.label("--gpu-hours", "0.4", "-p", "a6000", fails=0, scripts="a.sh")
+    finally:
+        run("scontrol", "update", "partitionname=a6000", "oversubscribe=no")
+    assert [one["gpus"] for one in answer["cells"][0]["runs"]] == [4, 4]

@@ -89,6 +89,11 @@ def test_another_kind_of_file_is_refused_and_stays_as_it_is(tmp_path: Path, text
     assert path.read_text() == text
 
 
+def test_a_place_where_no_file_can_be(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="No such file or directory; give another file by --state"):
+        State(tmp_path / "missing" / "state")
+
+
 HOLD = """
 import subprocess, sys
 from pathlib import Path

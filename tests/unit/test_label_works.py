@@ -37,6 +37,11 @@ def test_a_list_has_arguments(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_single_script(tmp_path: Path) -> None:
+    path = script(tmp_path, "a.sh")
+    assert listed(path) == [(path, ())]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

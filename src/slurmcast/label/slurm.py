@@ -24,6 +24,8 @@ MARK = "slurmcast-label:"
 _WISH = re.compile(rf"(?<![^\s,;])(?:{OPT_OUT}|{OPT_IN})(?![^\s,;])")
 _KEPT = frozenset({"SBATCH_ACCOUNT", "SBATCH_QOS", "SBATCH_WCKEY", "SBATCH_RESERVATION"})
 """Of sbatch's variables those that say who pays; the others would overrule what the scripts themselves say."""
+_WHOLE_NODES = re.compile(r"^PartitionName=(\S+) .*\b(?:OverSubscribe=EXCLUSIVE|Exclusive=NODE)\b", re.MULTILINE)
+"""Partitions that give whole nodes, as Slurm up to 25.11 says it, and as 26.05 does."""
 _UNSURE = re.compile(r"contact|timed out|zero bytes|communication|standby|backup", re.IGNORECASE)
 """What sbatch says where slurmctld may or may not have heard it."""
 _LATER = re.compile(r"temporarily|try again", re.IGNORECASE)
@@ -159,12 +161,13 @@ def cancel(arrays: Iterable[int], pending_only: bool = False) -> None:
 def partitions() -> dict[str, Place]:
     """The partitions that this user may see, by name; what their GPUs draw isn't known here."""
     found: dict[str, Place] = {}
-    for line in _output("sinfo", "-h", "-o", "%R|%L|%l|%h|%G").splitlines():
-        name, default, longest, share, gres = line.split("|", 4)
+    whole = set(_WHOLE_NODES.findall(_output("scontrol", "show", "partition", "--oneliner")))
+    for line in _output("sinfo", "-h", "-o", "%R|%L|%l|%G").splitlines():
+        name, default, longest, gres = line.split("|", 3)
         request = parse_gpu_request({"tres_per_node": gres}) or GpuRequest()
         types = frozenset((request.type or "").split(",")) - {""}
         limit_s = time_limit_s(default) or time_limit_s(longest)
-        here = Place(name, types, request.per_node or 0, limit_s, share == "EXCLUSIVE")
+        here = Place(name, types, request.per_node or 0, limit_s, name in whole)
         known = found.get(name, here)
         found[name] = replace(
             here, types=known.types | types, gpus_per_node=max(known.gpus_per_node, here.gpus_per_node)

@@ -28,14 +28,17 @@ class StateError(Exception):
 
 
 class State:
-    """The file at ``path``, which is made where it isn't there. Raises :class:`StateError`, and OSError."""
+    """The file at ``path``, which is made where it isn't there. Raises :class:`StateError`; OSError on a full disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.batches: dict[str, Batch] = {}
         self.runs: dict[tuple[str, int, int], Run] = {}
         self._over: dict[str, set[int]] = {}
-        self.file = path.open("a+b", buffering=0)
+        try:
+            self.file = path.open("a+b", buffering=0)
+        except OSError as error:
+            raise StateError(f"{path}: {error.strerror}; give another file by --state") from None
         self._lock()
         self.file.seek(0)
         text = self.file.read()

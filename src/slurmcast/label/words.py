@@ -48,7 +48,7 @@ class Place:
     default_limit_s: int | None
     """What a job without a time limit gets; None: no limit."""
     whole_nodes: bool = False
-    """Whether it gives every job all of its nodes (OverSubscribe=EXCLUSIVE)."""
+    """Whether it gives every job all of its nodes (slurm.conf: OverSubscribe=EXCLUSIVE)."""
     mean_w: float | None = None
     most_w: float | None = None
 

@@ -21,13 +21,18 @@ class ListError(Exception):
 
 
 def listed(place: Path) -> list[tuple[Path, tuple[str, ...]]]:
-    """Scripts and their arguments, in order: all batch scripts of a folder, or the lines of a list.
+    """Scripts and their arguments, in order: all batch scripts of a folder, the lines of a list, or a single script.
 
     A batch script begins with ``#!`` and has ``#SBATCH`` lines. In a list each line has a path, relative to the list's
     folder, and maybe arguments, quoted as in a shell; empty lines and those that begin with ``#`` say nothing.
     Raises :class:`ListError`, and OSError.
     """
-    found = list(_in_list(place) if place.is_file() else _in_folder(place))
+    if place.is_dir():
+        found = list(_in_folder(place))
+    elif _is_script(place):
+        return [(place.absolute(), ())]
+    else:
+        found = list(_in_list(place))
     if not found:
         raise ListError(f"{place}: no batch scripts (they begin with #! and have #SBATCH lines)")
     return found
@@ -35,11 +40,14 @@ def listed(place: Path) -> list[tuple[Path, tuple[str, ...]]]:
 
 def _in_folder(folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
     for path in sorted(folder.iterdir()):
-        if path.is_file() and os.access(path, os.R_OK):
-            with path.open("rb") as file:
-                looks_like_one = file.read(2) == b"#!"
-            if looks_like_one and directives.parse(path.read_bytes()).options:
-                yield path.absolute(), ()
+        readable = path.is_file() and os.access(path, os.R_OK)
+        if readable and _is_script(path) and directives.parse(path.read_bytes()).options:
+            yield path.absolute(), ()
+
+
+def _is_script(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"#!"
 
 
 def _in_list(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
