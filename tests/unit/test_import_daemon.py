@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from slurmcast.client import Client, ClientError
-from slurmcast.cluster.accounting import Accounting, Record
+from slurmcast.cluster.accounting import Accounting, Record, TooMuch
 from slurmcast.cluster.base import ClusterError
 from slurmcast.imports import mark
 from slurmcast.imports.mark import Mark
-from slurmcast.imports.run import CHUNK, Import
+from slurmcast.imports.run import CHUNK, MAX_SCRIPTS, Import
 from tests.unit.daemon_harness import ALICE, SUBMITTED, Daemon, daemon_in, record, submission
 
 FIRST, LAST = SUBMITTED, SUBMITTED + 86400
@@ -136,6 +136,22 @@ def test_runs_without_a_script_are_runs(daemon: Daemon) -> None:
     bring(daemon, books)
     assert books.scripts_read == []
     assert [len(rows(daemon, table)) for table in ("outcome", "job", "submission")] == [3, 3, 0]
+
+
+def test_long_scripts_are_read_a_few_at_a_time(daemon: Daemon) -> None:
+    class Long(Books):
+        def scripts(self, jobs: Sequence[str], since: int, until: int) -> dict[str, bytes]:
+            if len(jobs) > 3:
+                raise TooMuch
+            return {
+                label: text + b"#" * (MAX_SCRIPTS // 2) for label, text in super().scripts(jobs, since, until).items()
+            }
+
+    work = bring(daemon, Long([past(n) for n in range(1, 11)]))
+    assert mark.load(work.mark_file) == Mark(
+        FIRST, LAST, {"completed": 10, "records": 10, "runs": 10, "with_script": 10}
+    )
+    assert [len(rows(daemon, table)) for table in ("outcome", "job", "submission")] == [10, 10, 10]
 
 
 def test_what_the_hook_saw_stays(daemon: Daemon) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slurmcast.cluster.accounting import Record
-from slurmcast.imports import mark
+from slurmcast.imports import mark, show
 from slurmcast.imports.mark import Mark
 from slurmcast.imports.run import Count, judged
 from slurmcast.imports.submission import identity, submission
@@ -128,3 +128,24 @@ def test_marks_survive(tmp_path: Path) -> None:
     file.write_text("{")
     with pytest.raises(ValueError, match="Expecting"):
         mark.load(file)
+
+
+def test_without_a_terminal_progress_is_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with show.progress(0, 300) as told:
+        told(Mark(0, 100, {"records": 10, "runs": 4}))
+        told(Mark(0, 300, {"records": 12345, "runs": 6789}))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1  # the last, and one every ten seconds
+    assert lines[0].endswith("12,345 records, 6,789 runs kept")
+
+
+def test_what_an_import_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = {"records": 30, "runs": 20, "completed": 15, "with_script": 10, "other_partition": 10}
+    answer = show.summary(Mark(0, 100, {"records": 10}), Mark(0, 300, counts), new=12, spent_s=2.0)
+    assert answer["this_time"] == {"records": 20, "new_runs": 12, "seconds": 2.0, "records_per_s": 10.0}
+    assert {name: answer[name] for name in counts} == counts
+    assert answer["never_ran"] == 0
+    show.table(answer)
+    text = capsys.readouterr().out
+    assert "10  of these with the script" in text
+    assert "20 records in 2 s, 12 new runs" in text

@@ -38,6 +38,10 @@ _NONE = b"NONE\n"
 """What sacct prints where nothing was kept; a script begins with ``#!``, a line of an environment has a ``=``."""
 
 
+class TooMuch(Exception):
+    """The texts that were asked for don't fit into memory together; ask for fewer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One run of a job as accounting has it. Times are Unix seconds, 0 where there is none."""
@@ -126,7 +130,7 @@ def record(fields: Sequence[str]) -> Record:
         account=account,
         qos=qos,
         partition=partition,
-        state=state.split()[0],  # "CANCELLED by 1000"
+        state=state.partition(" ")[0],  # "CANCELLED by 1000"
         submit_time=_number(submit),
         start_time=_number(start),
         end_time=_number(end),
@@ -213,11 +217,12 @@ class Accounting:
                 raise ClusterError(problem)
 
     def scripts(self, jobs: Sequence[str], since: int, until: int) -> dict[str, bytes]:
-        """The batch scripts of ``jobs`` (labels) of that time; empty where none was kept."""
+        """The batch scripts of ``jobs`` (labels) of that time; empty where none was kept, or it is longer than
+        :data:`MAX_TEXTS`. Raises :class:`TooMuch`."""
         return self._texts("-B", SCRIPT, jobs, since, until)
 
     def environments(self, jobs: Sequence[str], since: int, until: int) -> dict[str, bytes]:
-        """The environments with which ``jobs`` were submitted, see :func:`variables`; empty where none was kept."""
+        """The environments with which ``jobs`` were submitted, see :func:`variables`; else as :meth:`scripts`."""
         return self._texts("--env-vars", ENVIRONMENT, jobs, since, until)
 
     def _texts(
@@ -229,12 +234,14 @@ class Accounting:
         if len(jobs) == 1:  # whatever lines it holds, it is all this job's
             mark = header.match(output or b"")
             return {jobs[0]: _kept((output or b"")[mark.end() :]) if mark else b""}
-        found = None if output is None else texts(output, header, jobs)
+        if output is None:
+            raise TooMuch
+        found = texts(output, header, jobs)
         if found is not None:
             return found
         middle = len(jobs) // 2
-        parts = [self._texts(option, header, part, since, until) for part in (jobs[:middle], jobs[middle:])]
-        return parts[0] | parts[1]
+        first, second = (self._texts(option, header, part, since, until) for part in (jobs[:middle], jobs[middle:]))
+        return first | second
 
 
 @contextmanager

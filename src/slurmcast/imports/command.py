@@ -43,6 +43,8 @@ def import_(config: Config, since: datetime | None, until: datetime | None, rest
     _check_user(config.daemon.agent_user)
     now, folder = int(time.time()), config.paths.agent_state_dir
     end = min(int(until.timestamp()), now) if until else now - LATE_S
+    if since is not None and since.timestamp() >= end:
+        raise click.UsageError("--since must be before --until, and both in the past")
     with _alone(folder):
         start = _start(folder / "import.json", int(since.timestamp()) if since else None, restart)
         client = Client(config)

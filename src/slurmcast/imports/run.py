@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from slurmcast.capture import as_json_text
 from slurmcast.client import Client, ClientError
-from slurmcast.cluster.accounting import Accounting, Record, outcome
+from slurmcast.cluster.accounting import Accounting, Record, TooMuch, outcome
 from slurmcast.cluster.base import ClusterError
 from slurmcast.codec import to_json
 from slurmcast.imports import mark
@@ -31,6 +31,7 @@ from slurmcast.store.past import PastRun
 T = TypeVar("T")
 _Job = tuple[int, int]
 """Base id and submit time, see :func:`job`."""
+_Run = tuple[Record, Outcome]
 
 log = logging.getLogger("slurmcast.import")
 
@@ -118,14 +119,23 @@ class Import:
     def _window(self, since: int, until: int) -> Counter[str]:
         counts: Counter[str] = Counter()
         for chunk in _chunks(self._kept(since, until, counts), CHUNK):
-            submitted = self._submitted([record for record, _ in chunk], since, until)
-            counts[Count.RUNS] += len(chunk)
-            counts[Count.COMPLETED] += sum(run.state == "COMPLETED" for _, run in chunk)
-            counts[Count.SCRIPTS] += sum(submitted[job(record)] is not None for record, _ in chunk)
-            self._send(chunk, submitted)
+            self._bring(chunk, since, until, counts)
         return counts
 
-    def _kept(self, since: int, until: int, counts: Counter[str]) -> Iterator[tuple[Record, Outcome]]:
+    def _bring(self, chunk: list[_Run], since: int, until: int, counts: Counter[str]) -> None:
+        try:
+            submitted = self._submitted([record for record, _ in chunk], since, until)
+        except TooMuch:
+            middle = len(chunk) // 2
+            self._bring(chunk[:middle], since, until, counts)
+            self._bring(chunk[middle:], since, until, counts)
+            return
+        counts[Count.RUNS] += len(chunk)
+        counts[Count.COMPLETED] += sum(run.state == "COMPLETED" for _, run in chunk)
+        counts[Count.SCRIPTS] += sum(submitted[job(record)] is not None for record, _ in chunk)
+        self._send(chunk, submitted)
+
+    def _kept(self, since: int, until: int, counts: Counter[str]) -> Iterator[_Run]:
         for record in self.accounting.ended(since, until):
             counts[Count.RECORDS] += 1
             found = judged(record, self.managed)
@@ -152,12 +162,13 @@ class Import:
         self._arrays = dict([*self._arrays.items(), *arrays][-MAX_ARRAYS:])
         return found
 
-    def _send(self, chunk: list[tuple[Record, Outcome]], submitted: Mapping[_Job, Submission | None]) -> None:
+    def _send(self, chunk: list[_Run], submitted: Mapping[_Job, Submission | None]) -> None:
         """Hand over the runs, each after or with what was submitted for it."""
         identities = {key: identity(found) for key, found in submitted.items() if found is not None}
         by_identity = {identities[key]: found for key, found in submitted.items() if found is not None}
         runs: list[PastRun] = []
         new: dict[str, Submission] = {}
+        size = 0
         for record, run in chunk:
             name = identities.get(job(record))
             runs.append(PastRun(run, record.uid, record.name, name))
@@ -165,9 +176,10 @@ class Import:
             if name is not None and (name not in self._sent or (completed and not self._sent[name])):
                 new[name] = by_identity[name]
                 self._sent[name] = completed
-            if sum(len(found.script) for found in new.values()) > MAX_SCRIPTS:
+                size += len(new[name].script)
+            if size > MAX_SCRIPTS:
                 self._post(runs, new, by_identity)
-                runs, new = [], {}
+                runs, new, size = [], {}, 0
         if runs:
             self._post(runs, new, by_identity)
         if len(self._sent) > MAX_SENT:
