@@ -69,6 +69,20 @@ def test_refused_records_are_kept_for_some_days(tmp_path: Path) -> None:
     assert names(outbox.folder) == sorted([RECORD.name, "waiting"]), "what waits is never too old"
 
 
+def test_what_made_room_while_it_was_to_be_sent_is_passed_over(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path)
+    outbox.put(RECORD)
+    outbox.put(replace(RECORD, job_id=8))
+    os.utime(outbox.folder / RECORD.name, (1, 1))
+    sent = outbox.waiting(10)
+    first, _ = next(sent)
+    for path in outbox.folder.iterdir():
+        path.unlink()
+    assert first.name == RECORD.name and list(sent) == []
+    outbox.refuse(first)
+    assert names(outbox.refused) == []
+
+
 def test_the_same_record_twice_costs_nobody_his_place(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path, most_bytes=2 * SIZE)
     outbox.put(RECORD)

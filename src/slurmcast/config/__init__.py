@@ -110,7 +110,7 @@ def _contradictions(config: Config) -> Iterator[str]:
     if meter.nodes and "slurm" in config.agent.usage_from:
         yield 'agent.usage_from with "slurm" (energy of whole nodes) can\'t be beside meter.nodes (of GPUs): drop one'
     if config.agent.write_energy and "slurm" in config.agent.usage_from:
-        yield 'agent.write_energy can\'t be beside agent.usage_from with "slurm": it would overwrite what Slurm measured'
+        yield 'agent.write_energy would overwrite what Slurm measured: drop it, or "slurm" in agent.usage_from'
     powerless = [part.name for part in config.partition if part.prior_power_w is None]
     if cap_w is not None and powerless:
         yield f"agent.power_cap_w needs prior_power_w of [[partition]] {', '.join(powerless)}"

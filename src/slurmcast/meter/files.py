@@ -140,12 +140,16 @@ class Outbox:
         for path in (file.path for file in _oldest_first(self.folder)[:most]):
             try:
                 yield path, json.loads(path.read_bytes())
+            except FileNotFoundError:  # it had to make room meanwhile
+                continue
             except ValueError:
                 self.refuse(path)
 
     def refuse(self, path: Path) -> None:
         """Set a record aside that will never be taken."""
-        path.replace(self.refused / path.name)
+        self.refused.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            path.replace(self.refused / path.name)
 
 
 @dataclass(frozen=True, slots=True)
