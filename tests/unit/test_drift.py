@@ -168,6 +168,11 @@ def test_when_to_train(
     assert found.now is now and words in found.reason
 
 
+def test_a_model_that_was_lost_is_replaced_at_once() -> None:
+    assert due(TrainConfig(), 100, None, 100, [], lost=True).now
+    assert not due(TrainConfig(), 100, None, 100, []).now
+
+
 def test_many_alarms_are_not_all_put_into_words() -> None:
     reason = due(TrainConfig(), 300, 200, 200, ["one", "two", "three", "four"]).reason
     assert reason == "estimates have drifted: one; two; and 2 more tests say so"

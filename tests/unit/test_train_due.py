@@ -78,6 +78,15 @@ def test_from_the_first_jobs_to_drift(config: Config) -> None:
     assert [t.result for t in trainings(config.paths.models)] == ["promoted", "promoted"]
 
 
+def test_a_model_of_another_release_is_replaced_at_once(config: Config) -> None:
+    fill(config, jobs(80))
+    first = train_when_due(config)["model"]
+    settings = config.paths.models / first / "model.json"
+    settings.write_text('{"format": 0}')
+    again = train_when_due(config)
+    assert "can't be used any more" in again["because"] and again["promoted"] and again["model"] == in_use(config)
+
+
 def test_a_refused_training_is_not_tried_again_with_the_same_jobs(config: Config) -> None:
     every = jobs(120)
     fill(config, every[:80])

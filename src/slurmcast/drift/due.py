@@ -19,17 +19,22 @@ class Due:
     reason: str
 
 
-def due(config: TrainConfig, labels: int, learned: int | None, tried: int | None, alarms: Sequence[str]) -> Due:
+def due(
+    config: TrainConfig, labels: int, learned: int | None, tried: int | None, alarms: Sequence[str], lost: bool = False
+) -> Due:
     """Train where no model is in use, where estimates have drifted, or where enough jobs have finished.
 
     ``labels``: finished jobs that could be learned from now; ``learned``: those that the model in use has learned from,
     None: there is none. ``tried``: what ``labels`` was at the last training, whatever came of it, None: there was none.
     A training that came to nothing is tried again only when more jobs have finished: with the same ones it would end in
-    the same way. ``alarms``: what has drifted, in words.
+    the same way. ``alarms``: what has drifted, in words. ``lost``: there is no model because the one that was trained
+    last, and put to use, can't be used any more.
     """
     since_model, since_try = labels - (learned or 0), labels - (tried or 0)
     wishes: list[tuple[str, int]] = []
-    if learned is None:
+    if lost:
+        wishes.append(("the model can't be used any more: damaged, or of another release or encoder", 0))
+    elif learned is None:
         wishes.append(("no model is in use", config.least_new))
     if alarms:
         wishes.append((f"estimates have drifted: {_listed(alarms)}", config.least_new))

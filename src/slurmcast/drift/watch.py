@@ -51,8 +51,8 @@ def look(config: Config, store: Store, model: Model | None) -> Look:
     unknown = next((row.unknown for row in tested if row.target == "time"), None)
     found = alarms(own, unknown, config.train.false_alarm_jobs)
     learned = _learned(model, done) if model is not None else None
-    tried = done[-1].labels if done else None
-    answer = due(config.train, labels, learned, tried, [alarm.text for alarm in found])
+    tried, lost = (done[-1].labels, model is None and done[-1].promoted) if done else (None, False)
+    answer = due(config.train, labels, learned, tried, [alarm.text for alarm in found], lost)
     version = model.version if model is not None else ""
     new = max(labels - (learned or 0), 0)
     return Look(time.time(), version, labels, new, answer, tuple(found), table(last), tested)
