@@ -146,6 +146,29 @@ def check_meter(config: Config) -> Check:
     return Check("meter", True, f"PrologFlags={_slurm_setting('PrologFlags')}, nodes: {', '.join(config.meter.nodes)}")
 
 
+def check_usage(config: Config) -> Check:
+    if "slurm" not in config.agent.usage_from:
+        return Check("usage", True, "ConsumedEnergy isn't read (agent.usage_from)")
+    plugin, every = _slurm_setting("AcctGatherEnergyType"), _slurm_setting("AcctGatherNodeFreq")
+    if plugin in ("", "(null)", "acct_gather_energy/none") or every.split(" ")[0] in ("", "0"):
+        remedy = 'set AcctGatherEnergyType and AcctGatherNodeFreq in slurm.conf, or drop "slurm" from agent.usage_from'
+        return Check("usage", False, f"AcctGatherEnergyType is {plugin}, AcctGatherNodeFreq {every}", remedy)
+    shown = [line.split() for line in _output("scontrol", "show", "partition", "--oneliner").splitlines()]
+    facts = [dict(word.split("=", 1) for word in words if "=" in word) for words in shown]
+    ours = {part.name for part in config.partition}
+    shared = [
+        part["PartitionName"]
+        for part in facts
+        if part["PartitionName"] in ours and part.get("OverSubscribe", "").startswith(("YES", "FORCE"))
+    ]
+    if shared:
+        remedy = (
+            'drop "slurm" from agent.usage_from: jobs that share CPUs can\'t be told from jobs alone on their nodes'
+        )
+        return Check("usage", False, f"OverSubscribe is YES or FORCE on {', '.join(shared)}", remedy)
+    return Check("usage", True, f"{plugin} every {every}")
+
+
 def check_priority(_: Config) -> Check:
     plugin, foreign = _slurm_setting("PriorityType"), _slurm_setting("PrioritySiteFactorPlugin")
     if plugin != "priority/multifactor":
@@ -271,6 +294,7 @@ CHECKS: tuple[Callable[[Config], Check], ...] = (
     check_hook,
     check_capture,
     check_meter,
+    check_usage,
     check_priority,
     check_tres,
     check_partitions,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slurmcast import doctor
-from slurmcast.config import Config, MeterConfig, load
+from slurmcast.config import AgentConfig, Config, MeterConfig, PartitionConfig, load
 from tests.unit.daemon_harness import daemon_in, record
 
 
@@ -50,3 +50,32 @@ def test_energy_records_need_the_cluster_s_name(
     check = doctor.check_meter(Config(cluster=cluster, meter=MeterConfig(nodes=("gpu-*",))))
     assert (check.ok, check.detail) == (ok, said)
     assert ok or 'set cluster = "mycluster"' in check.remedy
+
+
+@pytest.mark.parametrize(
+    ("plugin", "every", "shared", "reads", "ok", "said"),
+    [
+        ("(null)", "0 sec", "NO", (), True, "isn't read"),
+        ("(null)", "0 sec", "NO", ("slurm",), False, "AcctGatherEnergyType is (null)"),
+        (
+            "acct_gather_energy/none",
+            "30 sec",
+            "NO",
+            ("slurm",),
+            False,
+            "AcctGatherEnergyType is acct_gather_energy/none",
+        ),
+        ("acct_gather_energy/ipmi", "0 sec", "NO", ("slurm",), False, "AcctGatherNodeFreq 0 sec"),
+        ("acct_gather_energy/ipmi", "30 sec", "FORCE:4", ("slurm",), False, "YES or FORCE on a100"),
+        ("acct_gather_energy/ipmi", "30 sec", "EXCLUSIVE", ("slurm",), True, "acct_gather_energy/ipmi every 30 sec"),
+    ],
+)
+def test_consumed_energy_needs_a_plugin_and_nodes_of_one_s_own(
+    monkeypatch: pytest.MonkeyPatch, plugin: str, every: str, shared: str, reads: tuple[str, ...], ok: bool, said: str
+) -> None:
+    config = f"AcctGatherEnergyType    = {plugin}\nAcctGatherNodeFreq      = {every}\n"
+    partitions = f"PartitionName=a100 AllowGroups=ALL OverSubscribe={shared}\nPartitionName=cpu OverSubscribe=FORCE:2\n"
+    monkeypatch.setattr(doctor, "_output", lambda *command: partitions if "partition" in command else config)
+    agent = AgentConfig(usage_from=reads)  # type: ignore[arg-type]
+    check = doctor.check_usage(Config(agent=agent, partition=(PartitionConfig("a100"),)))
+    assert check.ok == ok and said in check.detail
