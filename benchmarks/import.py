@@ -167,11 +167,13 @@ def straight(expected: dict[str, int]) -> dict[str, Any]:
     idle = probes.end()
     daemon_before = used(daemon.pid)
     probes, importing = Probes(daemon), start_import()
-    command = 0.0, 0.0
+    command, sacct_mb = (0.0, 0.0), 0.0
     while importing.poll() is None:
         with suppress(ProcessLookupError, FileNotFoundError):
             now = used(importing.pid)
             command = max(command[0], now[0]), max(command[1], now[1])
+            children = Path(f"/proc/{importing.pid}/task/{importing.pid}/children").read_text().split()
+            sacct_mb = max([sacct_mb, *(used(int(child))[1] for child in children)])
         time.sleep(0.1)
     daemon_after, meanwhile = used(daemon.pid), probes.end()
     assert importing.returncode == 0, "the import failed"
@@ -188,6 +190,7 @@ def straight(expected: dict[str, int]) -> dict[str, Any]:
         "jobs_per_s": answer["this_time"]["records_per_s"],
         "command_cpu_s": round(command[0], 1),
         "command_mb": round(command[1], 1),
+        "sacct_mb": round(sacct_mb, 1),
         "daemon_cpu_s": round(daemon_after[0] - daemon_before[0], 1),
         "daemon_mb": round(daemon_after[1], 1),
         "daemon_before_mb": round(daemon_before[1], 1),

@@ -194,6 +194,18 @@ def test_texts_wait_over_a_restart_and_leave_the_file(daemon: Daemon) -> None:
     assert len(completed) == 8
 
 
+def test_new_submissions_are_encoded_first(daemon: Daemon) -> None:
+    class Different(Books):
+        def scripts(self, jobs: Sequence[str], since: int, until: int) -> dict[str, bytes]:
+            return {label: text + label.encode() for label, text in super().scripts(jobs, since, until).items()}
+
+    bring(daemon, Different([past(n) for n in range(1, 301)]))
+    for n in range(3):
+        daemon.spool(f"{n}.job", submission(n))
+    daemon.eventually(lambda: not list(daemon.config.paths.spool.iterdir()))  # a file goes when it has been estimated
+    assert daemon.ask("GET", "/v1/health")["past_waiting"] > 0
+
+
 def test_only_the_agent_may_import(daemon: Daemon) -> None:
     with pytest.raises(ClientError, match="only slurmcast-agent may ask this"):
         daemon.ask_as(ALICE, "POST", "/v1/agent/import", {"runs": [], "submissions": {}})

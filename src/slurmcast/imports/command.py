@@ -27,7 +27,9 @@ LATE_S = 300
 
 
 @click.command("import", short_help="Bring the past from Slurm's accounting into the store.")
-@click.option("--since", type=click.DateTime(), help="Runs that ended at this local time or later; default: all.")
+@click.option(
+    "--since", type=click.DateTime(), help="Runs that ended at this local time or later; default: August 2021."
+)
 @click.option("--until", type=click.DateTime(), help="Runs that ended before this local time; default: 5 minutes ago.")
 @click.option("--restart", is_flag=True, help="Begin anew, however far an earlier import has come.")
 @as_json

@@ -47,8 +47,8 @@ PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Between tries while slurmcastd is away, which it is for some seconds when it is restarted."""
 TOO_WIDE = "too wide"
 """What slurmdbd says of a window that is longer than its MaxQueryTimeRange."""
-FIRST = 1262304000
-"""2010-01-01: no accounting that would still tell something is older."""
+FIRST = 1627776000
+"""2021-08-01: Slurm 21.08 is the first that keeps scripts."""
 
 
 class Count(StrEnum):

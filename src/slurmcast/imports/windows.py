@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 WANTED_ROWS = 5000
 """Records in a window, about: what sacct and slurmdbd hold at a time (some 3 KB each)."""
-LEAST_S, MOST_S = 60, 90 * 86400
+LEAST_S, MOST_S = 60, 2 * 86400
+"""The longest: whatever it holds after a quiet time, sacct and slurmdbd have in memory at once."""
 FIRST_S = 86400
 GROWTH = 4.0
 """A window is at most so many times as long as the one before: the next stretch may be a busy one."""
