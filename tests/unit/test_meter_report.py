@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from slurmcast.client import ClientError
-from slurmcast.codec import to_json
+from slurmcast.codec import from_json, to_json
 from slurmcast.config import Config
 from slurmcast.meter.files import Outbox
 from slurmcast.meter.record import Ending, EnergyRecord, GpuUse, Method, join
@@ -69,6 +70,26 @@ def test_the_store_joins_them_in_any_order(tmp_path: Path, energy_first: bool) -
     names = ", ".join(f"'$.{name}'" for name in measured)
     rows = store._db.execute(f"SELECT json_extract(outcome, {names}) FROM outcome").fetchall()
     assert rows == [('[0.5,"counter",31.5,0.9]',)]
+    store.close()
+
+
+def test_what_comes_later_is_added_and_what_is_there_stays(tmp_path: Path) -> None:
+    """jobstats writes its summary some time after the end; what the meter measured comes before it."""
+    store = Store(tmp_path / "store.db", "test")
+
+    def told(**fields: Any) -> tuple[float | None, ...]:
+        store.add_outcomes([replace(OUTCOME, **fields)])
+        ((text,),) = store._db.execute("SELECT outcome FROM outcome").fetchall()
+        outcome = from_json(Outcome, json.loads(text))
+        return outcome.energy_kwh, outcome.gpu_memory_gb, outcome.gpu_utilisation
+
+    assert told() == (None, None, None)
+    assert told(gpu_memory_gb=3.0) == (None, 3.0, None)
+    assert told(gpu_memory_gb=4.0, gpu_utilisation=0.5) == (None, 3.0, 0.5)
+    store.add_energy([RECORD])
+    assert told() == (0.5, 31.5, 0.9)
+    assert told(energy_kwh=9.0, energy_method="slurm", gpu_memory_gb=9.0) == (0.5, 31.5, 0.9)
+    assert store.energies([(7, 990, 1000)]) == [0.5]
     store.close()
 
 
