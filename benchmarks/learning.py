@@ -1,9 +1,9 @@
 """The learning curve on a real Slurm: how estimates get better as jobs finish, and what the loop does about drift.
 
 Runs in the lab, 40 emulated seconds a second: ``make bench-learning``. A few hundred of the demo's jobs (stand-ins that
-sleep and report energy) come one after the other; ``slurmcast train --when-due`` is called as its timer would. From the
-middle on half of the jobs are programs that nobody ran before; when three quarters have been submitted, all programs
-take twice as long on A6000s. Estimates count as they stood when the jobs started. The last line is JSON.
+sleep and report energy) come one after the other; ``slurmcast train --when-due`` is called as its timer would. When two
+fifths have been submitted, half of the jobs are programs that nobody ran before; from three fifths on all programs take
+twice as long on A6000s. Estimates count as they stood when the jobs started. The last line is JSON.
 
 JOBS (environment): how many, default 300. SEED: of the draw, default 1.
 """
@@ -71,14 +71,14 @@ def perform(works: dict[str, workload.Work], planned: list[workload.DemoJob]) ->
     while not Path("/run/slurmcast/lease").exists():
         time.sleep(5)
     timer, energy = Timer(), meter.StandInMeter()
-    half, late, new_at, slow_at = len(planned) // 2, len(planned) * 3 // 4, 0.0, 0.0
+    new_at = slow_at = 0.0
     timer.start()
     began = time.time()
     for number, job in enumerate(planned):
         time.sleep(max(began + job.at_s - time.time(), 0))
-        if number == half:
+        if number == jobs.new_from(len(planned)):
             new_at = time.time()
-        if number == late:
+        if number == jobs.slow_from(len(planned)):
             (inside.STANDIN / "work.json").write_text(workload.standin_table(jobs.slower(works)))
             slow_at = time.time()
         inside.submit(job, works, job.partition)

@@ -1,4 +1,4 @@
-"""What runs: known programs, from the middle on new ones too, near the end on slower GPUs. Pure."""
+"""What runs: known programs, later new ones too, and at last on slower GPUs. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from demo import workload
 from demo.workload import DemoJob, Work
 
 NEW_EVERY = 4
-"""Every so-and-so-manyth program is new from the middle on."""
+"""Every so-and-so-manyth program is new, from the job at :func:`new_from` on."""
 MAX_S = 1500.0
 """The longest job, in emulated seconds."""
 SLOWER = 2.0
-"""What a job takes on an A6000 near the end, in units of what it took before."""
+"""What a job takes on an A6000 from the job at :func:`slow_from` on, in units of what it took before."""
 
 
 def draw(works: Mapping[str, Work], count: int, seed: int, gpus: int, load: float) -> list[DemoJob]:
@@ -27,7 +27,7 @@ def draw(works: Mapping[str, Work], count: int, seed: int, gpus: int, load: floa
     old = [name for name in names if name not in new]
     drawn: list[DemoJob] = []
     while len(drawn) < count:
-        late = len(drawn) >= count // 2
+        late = len(drawn) >= new_from(count)
         work = works[rng.choice(sorted(new) if late and rng.random() < 0.5 else old)]
         job = workload.job_of(work, rng.choice(work["amounts"]), 0.0, users[work["name"]], rng.uniform(4.0, 8.0))
         partition = rng.choice(workload.PARTITIONS)
@@ -44,7 +44,17 @@ def slower(works: Mapping[str, Work]) -> dict[str, Work]:
     return {key: {**work, name: work[name] * SLOWER} for key, work in works.items()}
 
 
+def new_from(count: int) -> int:
+    """From this of ``count`` jobs on, half of them are of new programs."""
+    return count * 2 // 5
+
+
+def slow_from(count: int) -> int:
+    """When this one is submitted, the A6000s become slower."""
+    return count * 3 // 5
+
+
 def new_programs(jobs: Sequence[DemoJob]) -> set[str]:
-    """Programs that don't occur in the first half."""
-    half = len(jobs) // 2
-    return {job.work for job in jobs[half:]} - {job.work for job in jobs[:half]}
+    """Programs that nobody ran before :func:`new_from`."""
+    first = new_from(len(jobs))
+    return {job.work for job in jobs[first:]} - {job.work for job in jobs[:first]}
