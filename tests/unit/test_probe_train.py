@@ -102,13 +102,15 @@ def test_a_number_that_was_never_varied_widens_the_interval_when_it_is() -> None
         for n in range(96)
     ]
     model = train(examples, ProbeConfig(), encoder="test").model
-    (usual,) = model.predict(world.scripts[0].vector, {"epochs": 20.0, "batch_size": 32.0}, {"fast": 1})
-    (unusual,) = model.predict(world.scripts[0].vector, {"epochs": 2000.0, "batch_size": 32.0}, {"fast": 1})
-    assert usual.time_s and unusual.time_s
-    # Proportional, until the examples say otherwise.
-    exponent = np.log(unusual.time_s.p50 / usual.time_s.p50) / np.log(100)
-    assert exponent == pytest.approx(1, abs=0.03)
-    assert unusual.time_s.p90 / unusual.time_s.p10 > 3 * usual.time_s.p90 / usual.time_s.p10
+    exponents = []
+    for script in world.scripts[:32]:
+        (usual,) = model.predict(script.vector, {"epochs": 20.0, "batch_size": 32.0}, {"fast": 1})
+        (unusual,) = model.predict(script.vector, {"epochs": 2000.0, "batch_size": 32.0}, {"fast": 1})
+        assert usual.time_s and unusual.time_s
+        exponents.append(np.log(unusual.time_s.p50 / usual.time_s.p50) / np.log(100))
+        assert unusual.time_s.p90 / unusual.time_s.p10 > 3 * usual.time_s.p90 / usual.time_s.p10
+    # Proportional, until the examples say otherwise; what is a work's own (of the usual ones) averages out.
+    assert np.mean(exponents) == pytest.approx(1, abs=0.01)
 
 
 def test_energy_is_time_times_power_of_all_gpus() -> None:

@@ -16,7 +16,7 @@ from slurmcast.probe.features import Array, squared_distances
 from slurmcast.probe.folds import folds
 from slurmcast.probe.kernel import PRIOR, Inputs, Terms, loss_and_gradient, prior_means, variances
 
-FIT_ROWS = 250
+FIT_ROWS = 500
 """Examples by which the parameters are chosen, drawn at random where there are more; all are conditioned on."""
 REFIT_ROWS = 150
 """The same for the refits by which intervals are calibrated: there are many."""
