@@ -141,13 +141,16 @@ def test_one_bad_record_holds_up_no_other(daemon: Daemon, tmp_path: Path) -> Non
         replace(RECORD, job_id=10, ended=float("nan")),
         replace(RECORD, job_id=11, used=(replace(GPU, energy_j=-1.0),)),
         replace(RECORD, job_id=12, used=(replace(GPU, peak_memory_gb=float("inf")),)),
+        replace(RECORD, job_id=13, used=(replace(GPU, energy_j=1e308), replace(GPU, energy_j=1e308)), gpus=2),
+        replace(RECORD, job_id=10**30),
+        replace(RECORD, job_id=14, start_time=10**30),
     ]
     sender, outbox = reporter(daemon.config, tmp_path, *bad, RECORD)
     (outbox.folder / "broken.json").write_text("{")
     daemon.start()
     sender.send()
     assert lying(outbox) == []
-    assert len(list((tmp_path / "node/refused").iterdir())) == 6
+    assert len(list((tmp_path / "node/refused").iterdir())) == 9
     assert "node 'login-1' isn't in meter.nodes" in daemon.log
 
 

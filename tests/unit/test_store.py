@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from slurmcast.model import Decision, Estimate, GpuRequest, Interval, Job, Outcome, Reading, Source, Submission
+from slurmcast.store.reports import Reports, Scope
 from slurmcast.store.schema import MIGRATIONS
 from slurmcast.store.store import KappaSetting, Link, NewSubmission, Origin, Store, StoreError
 
@@ -185,6 +186,15 @@ def test_outcomes_count_once_and_energy_may_come_later(store: Store) -> None:
     assert [label.outcome.energy_kwh for label in store.labels()] == [1.5]
     assert store.add_outcomes([replace(OUTCOME, start_time=500, state="NODE_FAIL")]) == 1
     assert [label.outcome.state for label in store.labels()] == ["COMPLETED"]
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_sqlite_could_not_read_again_is_not_stored(store: Store, tmp_path: Path, number: float) -> None:
+    with pytest.raises(ValueError):
+        store.add_outcomes([OUTCOME, replace(OUTCOME, job_id=8, elapsed_s=number)])
+    reports = Reports(tmp_path / "store.db", "lab")
+    assert [len(chunk) for chunk in reports.runs(Scope(0, 2e9))] == []
+    reports.close()
 
 
 def test_tasks_of_an_array_count_for_its_submission(store: Store) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
@@ -13,6 +12,8 @@ MAX_GAP_SHARE = 0.01
 """A run of which more time than this is unknown on a GPU has no energy."""
 SLACK_S = 60.0
 """What the ends of a run may differ between the meter and Slurm's accounting: prolog, epilog, clocks."""
+MOST = 2**53
+"""No number of a record is larger, whatever its unit: such ones can be stored, and added up."""
 
 
 class Ending(StrEnum):
@@ -94,8 +95,10 @@ class EnergyRecord:
         """What is impossible about the record; empty where nothing is."""
         values = [value for use in self.used for value in astuple(use) if isinstance(value, float)]
         numbers = [self.began, self.ended, self.host_energy_j or 0.0, *values]
-        if not all(map(math.isfinite, numbers)) or min(numbers) < 0 or self.ended < self.began:
+        if not all(0 <= number <= MOST for number in numbers) or self.ended < self.began:  # nor NaN
             return "times and energies must be finite and not negative"
+        if max(self.job_id, self.nodes, self.start_time, self.gpus) > MOST:
+            return "job_id, nodes, start_time and gpus must be numbers that Slurm can have"
         if min(self.job_id, self.nodes) < 1 or self.start_time < 0 or self.gpus < len(self.used):
             return "job_id and nodes must be at least 1, and gpus no fewer than used"
         return "" if self.node and "/" not in self.name else "node and cluster must be names"

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
+from typing import Any
 
 from slurmcast.codec import from_json, to_json
 from slurmcast.meter.record import SLACK_S, EnergyRecord, filled, is_measured, join
@@ -223,7 +224,7 @@ class Store(Promises):
                 known = None if row is None else from_json(Outcome, json.loads(row[0]))
                 o = self._measured(told) if known is None else filled(known, self._measured(told))
                 if o != known:
-                    values = (*key, o.array_job_id or o.job_id, readable(o.state), json.dumps(to_json(o)))
+                    values = (*key, o.array_job_id or o.job_id, readable(o.state), _text(o))
                     self._db.execute("INSERT OR REPLACE INTO outcome VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         return new
 
@@ -233,7 +234,7 @@ class Store(Promises):
         with self.transaction():
             for record in records:
                 key = (self._cluster, record.job_id, record.start_time, record.node)
-                values = (*key, json.dumps(to_json(record)))
+                values = (*key, _text(record))
                 done = self._db.execute("INSERT OR IGNORE INTO energy VALUES (?, ?, ?, ?, ?)", values)
                 new += done.rowcount
                 if done.rowcount:
@@ -257,7 +258,7 @@ class Store(Promises):
         for submit_time, start_time, text in rows:
             measured = self._measured(from_json(Outcome, json.loads(text)))
             key = (self._cluster, record.job_id, submit_time, start_time)
-            values = (json.dumps(to_json(measured)), *key)
+            values = (_text(measured), *key)
             self._db.execute(f"UPDATE outcome SET outcome = ? WHERE {_THE_JOB} AND start_time = ?", values)
 
     def _measured(self, outcome: Outcome) -> Outcome:
@@ -351,3 +352,9 @@ class Store(Promises):
 
     def estimates_by_source(self) -> dict[str, int]:
         return {source: int(n) for source, n in self._db.execute("SELECT source, count(*) FROM estimate GROUP BY 1")}
+
+
+def _text(value: Any) -> str:
+    """``value`` as SQLite reads JSON: it knows no NaN, and one in a row fails whoever reads them all. Raises
+    ValueError."""
+    return json.dumps(to_json(value), allow_nan=False)
