@@ -130,7 +130,6 @@ FAILED = run(state="FAILED", exit_code="3:0")
         ([run(state="CANCELLED")], 0, Call(5), Stage.WANTED, ""),
         ([run(state="NODE_FAIL")], 0, Call(), Stage.WANTED, ""),
         ([run(state="PREEMPTED"), run(state="NODE_FAIL", task=1)], 0, Call(), Stage.WANTED, ""),
-        ([run(state="LOST")], 0, Call(), Stage.WANTED, ""),
         ([run(state="SOMETHING_NEW")], 0, Call(), Stage.WANTED, ""),
         ([run(state="NODE_FAIL", start=1 + i) for i in range(RETRIES + 1)], 0, Call(), Stage.FAILED, "4 runs ended"),
         # Queued again by an admin: the run before doesn't count, and isn't held against the script.

@@ -14,8 +14,8 @@ from slurmcast.label.slurm import Accounted, Later, Limit, Queued, SlurmError, T
 from slurmcast.label.state import State
 from slurmcast.label.words import Batch, Budget, Cell, Cost, End, Run, end, spent
 
-LOST_AFTER_S = 120.0
-"""A run that neither queue nor accounting knows for so long isn't waited for."""
+NEVER_RAN_AFTER_S = 60.0
+"""A run that neither queue nor accounting knows for so long never started: a start would be in the accounting."""
 PAUSES_S = (1.0, 15.0)
 """Between two looks at Slurm: the first after something happened, and the longest."""
 STORE_EVERY_S = 60.0
@@ -69,7 +69,7 @@ class Campaign:
         self._cells, self._state, self._rules, self._known = cells, state, rules, known
         self._logs, self._nice, self.tell = logs, nice, tell
         self._call = Call(time.time(), retry)
-        self._missing: dict[tuple[str, int], float] = {}
+        self._missing: dict[Task, float] = {}
         self._told: set[tuple[str, str]] = set()
         self._unsure: set[str] = set()
         self._queue: dict[Task, Queued] = {}
@@ -132,33 +132,36 @@ class Campaign:
         self._queue = slurm.queued()
         accounts = slurm.accounted([batch.job_id for batch in live])
         for batch in live:
+            rest_cancelled = any((batch.job_id, slurm.REST) in told for told in (self._queue, accounts))
             for task in self._state.open_tasks(batch):
                 place = (batch.job_id, task)
-                self._settle_task(batch, task, self._queue.get(place), accounts.get(place, []))
+                here, past = self._queue.get(place), accounts.get(place, [])
+                for run in self._ended(batch, task, here, past, rest_cancelled):
+                    known = self._state.runs.get((run.batch, run.task, run.start))
+                    self._state.ended([replace(known, final=run.final) if known else run])
+                    if not known:
+                        self.tell(f"{_name(batch)}: {_words(run)}")
+                if here is not None:
+                    self._tell_of_waiting(batch, here)
 
-    def _settle_task(self, batch: Batch, task: int, here: Queued | None, past: Sequence[Accounted]) -> None:
+    def _ended(
+        self, batch: Batch, task: int, here: Queued | None, past: Sequence[Accounted], rest_cancelled: bool
+    ) -> list[Run]:
+        """The ended runs of one place of an array; the last is final unless that place is in the queue again."""
         live = here is not None and end(here.state) is None
-        runs = [
-            Run(batch.id, batch.job_id, task, a.job_id, a.start, a.state, a.elapsed_s, a.gpus, time.time(),
-                not live and a is past[-1], a.exit_code, a.nodes)
-            for a in past
-        ]  # fmt: skip
-        missing = (batch.id, task)
-        if live or runs:
-            self._missing.pop(missing, None)
-        elif here is not None and end(here.state) is End.CANCELLED:
-            runs = [Run(batch.id, batch.job_id, task, batch.job_id, 0, here.state, 0.0, 0, time.time())]
-        elif time.monotonic() - self._missing.setdefault(missing, time.monotonic()) > LOST_AFTER_S:
-            # What it used isn't known: it is charged all that it could have.
-            most = (float(batch.limit_s), batch.gpus)
-            runs = [Run(batch.id, batch.job_id, task, batch.job_id, 0, "LOST", *most, time.time())]
-        for run in runs:
-            known = self._state.runs.get((run.batch, run.task, run.start))
-            self._state.ended([replace(known, final=run.final) if known else run])
-            if not known:
-                self.tell(f"{_name(batch)}: {_ended(run)}")
-        if live and here is not None:
-            self._tell_of_waiting(batch, here)
+        facts, now = (batch.id, batch.job_id, task), time.time()
+        if past:
+            return [
+                Run(*facts, a.job_id, a.start, a.state, a.elapsed_s, a.gpus, now,
+                    not live and a is past[-1], a.exit_code, a.nodes)
+                for a in past
+            ]  # fmt: skip
+        if here is None:
+            missing_s = time.monotonic() - self._missing.setdefault((batch.job_id, task), time.monotonic())
+            cancelled = rest_cancelled or missing_s > NEVER_RAN_AFTER_S
+        else:
+            cancelled = here.state == "CANCELLED" and not here.began  # of others the accounting will hear
+        return [Run(*facts, batch.job_id, 0, "CANCELLED", 0.0, 0, now)] if cancelled else []
 
     def _tell_of_waiting(self, batch: Batch, here: Queued) -> None:
         unusual = here.state == "PENDING" and here.reason not in _ORDINARY
@@ -244,7 +247,7 @@ def _name(batch: Batch) -> str:
     return f"{' '.join([Path(batch.script).name, *batch.arguments])} on {batch.partition}"
 
 
-def _ended(run: Run) -> str:
+def _words(run: Run) -> str:
     job = f"{run.array}_{run.task}"
     if run.end is End.COUNTS:
         return f"job {job} ran {run.elapsed_s:.0f} s"

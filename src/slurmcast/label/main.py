@@ -50,6 +50,7 @@ def run(cfg: config.Config, wish: Wish) -> dict[str, Any]:
     """Label the scripts; the results, JSON-ready. Raises :class:`Failure`, and OSError."""
     rules = wish.rules
     try:
+        slurm.check_accounting()
         state = State(wish.state)
         daemon = Estimates(Client(cfg))
         cells, unfit = _cells(_places(cfg, wish.partitions), listed(wish.scripts), rules.exclusive, daemon)

@@ -32,6 +32,9 @@ _LATER = re.compile(r"temporarily|try again", re.IGNORECASE)
 _LIMIT = re.compile(r"job submit limit", re.IGNORECASE)
 
 
+_UNDER_WAY = frozenset({"PENDING", "RUNNING", "SUSPENDED", "RESIZING"})
+
+
 class SlurmError(Exception):
     """Slurm refused or doesn't answer; the message is its own."""
 
@@ -54,6 +57,8 @@ class Queued:
 
     state: str
     reason: str
+    began: bool
+    """Whether it has run for a second at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,8 @@ class Accounted:
 
 Task = tuple[int, int]
 """A run's array and its place in it."""
+REST = -1
+"""The place of all runs of an array that never got a record of their own: they were cancelled before they started."""
 
 
 def command(batch: Batch, options: Sequence[str], log: Path, comment: str) -> list[str]:
@@ -118,17 +125,17 @@ def find(batches: Iterable[Batch], since: float) -> dict[str, int]:
 
 
 def queued() -> dict[Task, Queued]:
-    """This user's array runs in the queue, and those that have just ended."""
+    """This user's array runs in the queue, and those that have just ended; :data:`REST` where it was cancelled."""
     found = {}
-    for line in _output("squeue", "--me", "-h", "-r", "-t", "all", "-o", "%F|%K|%T|%r").splitlines():
-        array, place, state, reason = line.split("|", 3)
-        if place.isdigit():
-            found[int(array), int(place)] = Queued(state, reason)
+    for line in _output("squeue", "--me", "-h", "-r", "-t", "all", "-o", "%F|%K|%T|%M|%r").splitlines():
+        array, place, state, used, reason = line.split("|", 4)
+        if array.isdigit() and (place.isdigit() or state == "CANCELLED"):
+            found[int(array), int(place) if place.isdigit() else REST] = Queued(state, reason, used != "0:00")
     return found
 
 
 def accounted(arrays: Sequence[int]) -> dict[Task, list[Accounted]]:
-    """What the accounting has about the ended runs of job arrays, in order of their start."""
+    """What the accounting has about the ended runs of job arrays, in order of their start; :data:`REST` as above."""
     found: dict[Task, list[Accounted]] = {}
     fields = "JobID,JobIDRaw,State,Start,ElapsedRaw,AllocTRES,ExitCode,NodeList"
     for first in range(0, len(arrays), 200):
@@ -136,17 +143,18 @@ def accounted(arrays: Sequence[int]) -> dict[Task, list[Accounted]]:
         for line in _output("sacct", "-X", "-D", "-n", "-P", "-j", ids, "-o", fields).splitlines():
             name, raw, state, start, elapsed, tres, code, nodes = line.split("|")
             array, _, place = name.partition("_")
-            if place.isdigit() and state not in ("PENDING", "RUNNING", "SUSPENDED", "RESIZING"):
+            state = state.split()[0]
+            if state == "CANCELLED" if not place.isdigit() else state not in _UNDER_WAY:
                 entry = Accounted(
                     job_id=int(raw),
-                    state=state.split()[0],
+                    state=state,
                     start=_number(start),
                     elapsed_s=float(_number(elapsed)),
                     gpus=_gpus(tres),
                     exit_code=code,
                     nodes="" if nodes == "None assigned" else nodes,
                 )
-                found.setdefault((int(array), int(place)), []).append(entry)
+                found.setdefault((int(array), int(place) if place.isdigit() else REST), []).append(entry)
     for entries in found.values():
         entries.sort(key=lambda entry: entry.start)
     return found
@@ -156,6 +164,11 @@ def cancel(arrays: Iterable[int], pending_only: bool = False) -> None:
     """Cancel job arrays, or of each what hasn't started; one that is over by now doesn't matter."""
     if ids := [str(array) for array in arrays]:
         _run(["scancel", "--quiet", *(["--state=PENDING"] if pending_only else []), *ids], os.environ)
+
+
+def check_accounting() -> None:
+    """Raise :class:`SlurmError` where the accounting doesn't answer, without which no run would ever be over."""
+    _output("sacct", "-X", "-n", "-S", "now-1minutes")
 
 
 def partitions() -> dict[str, Place]:

@@ -139,9 +139,8 @@ _ENDS = {
     "REQUEUED": End.AGAIN,
     "REVOKED": End.CANCELLED,
     "CANCELLED": End.CANCELLED,
-    "LOST": End.AGAIN,
 }
-"""By Slurm's job states (man sacct); LOST is ours: neither the queue nor the accounting knows the run any more."""
+"""By Slurm's job states (man sacct)."""
 
 
 def end(state: str) -> End | None:
