@@ -147,6 +147,8 @@ def test_the_command(daemon: Daemon, tmp_path: Path) -> None:
     ("words", "status", "told"),
     [
         (("--since", "yesterday"), 2, "'yesterday' is no time: must be like 2026-11-01"),
+        (("--until", "9999-12-31T23:59:59-23:00"), 2, "is no time"),
+        (("--until", "0001-01-10"), 2, "is no time"),
         (("--user", ""), 2, "is no name"),
         (("--json", "--html", "x.html"), 2, "different things"),
         (("--html", "/nowhere/x.html"), 1, "/nowhere/x.html"),

@@ -7,21 +7,29 @@ from datetime import datetime, timedelta
 
 _AGO = re.compile(r"(\d{1,4})([hdw])", re.ASCII)
 _DAYS = {"d": 1, "w": 7}
+SHOWN = timedelta(weeks=4)
+"""A report shows so much time before its end, unless it is told its beginning."""
 
 
 def moment(text: str, now: float) -> float:
     """Unix seconds of a date (its first second), a date with a time, both in the local zone unless they name another,
     or of so many hours, days or weeks ago: ``2026-11-01``, ``2026-11-01T08:00``, ``7d``. Raises ValueError."""
     try:
-        ago = _AGO.fullmatch(text.strip())
-        if ago is None:
-            return datetime.fromisoformat(text.strip()).timestamp()
-        count, unit = int(ago[1]), ago[2]
-        if unit == "h":
-            return now - 3600 * count
-        # By the calendar: a day on which clocks are changed is a day too.
-        return (datetime.fromtimestamp(now) - timedelta(days=count * _DAYS[unit])).timestamp()
+        at = _seconds(text.strip(), now)
+        datetime.fromtimestamp(at) - SHOWN  # what can't be shown is none either
+        return at
     except (ValueError, OverflowError, OSError):
         raise ValueError(
             f"{text!r} is no time: must be like 2026-11-01, 2026-11-01T08:00, or 12h, 7d, 4w ago"
         ) from None
+
+
+def _seconds(text: str, now: float) -> float:
+    ago = _AGO.fullmatch(text)
+    if ago is None:
+        return datetime.fromisoformat(text).timestamp()
+    count, unit = int(ago[1]), ago[2]
+    if unit == "h":
+        return now - 3600 * count
+    # By the calendar: a day on which clocks are changed is a day too.
+    return (datetime.fromtimestamp(now) - timedelta(days=count * _DAYS[unit])).timestamp()
