@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -104,8 +104,9 @@ def _cells(
     cells: list[Cell] = []
     unfit: list[Unfit] = []
     seen: dict[str, Work] = {}
-    with click.progressbar(scripts, label="Reading scripts", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
-        for path, arguments in bar:
+    shown = click.progressbar(scripts, label="Reading scripts", file=sys.stderr) if sys.stderr.isatty() else None
+    with shown or nullcontext(scripts) as each:
+        for path, arguments in each:
             read = work(path, arguments)
             first = seen.setdefault(read.key, read)
             if first is not read:

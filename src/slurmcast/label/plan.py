@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -195,13 +195,18 @@ def following(standings: Sequence[Standing], committed: Cost, waiting: int, budg
     Runs of one script never run side by side, for they may write the same files. Scripts that have been begun go first,
     then those for the partition that has least to do.
     """
-    wanted = [s for s in standings if s.stage is Stage.WANTED]
     busy = {s.cell.work.path for s in standings if s.open}
     load = Counter(chain.from_iterable([s.cell.partition] * s.open for s in standings))
+    lines: dict[tuple[bool, str], deque[tuple[int, Standing]]] = {}
+    for place, s in enumerate(standings):
+        if s.stage is Stage.WANTED:
+            lines.setdefault((not s.counted, s.cell.partition), deque()).append((place, s))
     submit, beyond = [], []
-    while wanted:
-        chosen = min(wanted, key=lambda s: (not s.counted, load[s.cell.partition]))
-        wanted.remove(chosen)
+    while lines:
+        first = min(lines, key=lambda line: (line[0], load[line[1]], lines[line][0][0]))
+        _, chosen = lines[first].popleft()
+        if not lines[first]:
+            del lines[first]
         runs = chosen.judgement.more
         if chosen.cell.work.path in busy:
             continue

@@ -70,13 +70,15 @@ class State:
                 self._take(from_json(Run, event["run"]))
             else:
                 self.batches.pop(event["void"], None)
-        except (ValueError, TypeError, KeyError, CodecError):
+        except (ValueError, TypeError, KeyError, RecursionError, CodecError):
             return False
         return True
 
     def _append(self, events: Iterable[dict[str, Any]]) -> None:
         """Returns when the disk has them."""
-        self.file.write(b"".join(json.dumps(event).encode() + b"\n" for event in events))
+        left = b"".join(json.dumps(event).encode() + b"\n" for event in events)
+        while left:  # where the disk ends within a line, part of it is written, and only the next try says so
+            left = left[self.file.write(left) :]
         os.fsync(self.file.fileno())
 
     def intend(self, batch: Batch) -> None:

@@ -211,6 +211,7 @@ def spent(runs: Sequence[Run], batches: Mapping[str, Batch]) -> Cost:
     """What runs have used: measured energy where there is some, else that of a GPU's mean power."""
     total = Cost()
     for run in runs:
-        guess = cost(run.gpus, run.elapsed_s, batches[run.batch].mean_w)
+        batch = batches.get(run.batch)  # None where its line can't be read any more
+        guess = cost(run.gpus, run.elapsed_s, batch.mean_w if batch else None)
         total += guess if run.energy_kwh is None else Cost(guess.gpu_hours, run.energy_kwh)
     return total
