@@ -200,6 +200,12 @@ class TestFollowing:
         found = following([large, small], Cost(), 0, Budget(gpu_hours=0.1), RULES)
         assert [c.work.key for c, _ in found.submit] == ["b"] and [c.work.key for c in found.beyond] == ["a"]
 
+    def test_ten_thousand_scripts(self) -> None:  # a round of theirs is some seconds, not hours
+        cells = [made(work(f"{n}.sh"), place) for n in range(10_000) for place in (A100, A6000)]
+        stands = [standing(c, [], [], 0, RULES) for c in cells]
+        assert following(stands, Cost(), 8, Budget(1e9), RULES).submit == ((cells[0], 2),)
+        assert len(following(stands, Cost(), 0, Budget(1e-9), RULES).beyond) == 20_000
+
 
 def test_totals_are_of_what_is_still_to_be_submitted() -> None:
     done = made(work("d"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from slurmcast.label import state
 from slurmcast.label.state import State, StateError
-from slurmcast.label.words import Batch, Run
+from slurmcast.label.words import Batch, Cost, Run, spent
 
 BATCH = Batch("b1", 5.0, "key", "/x/a.sh", ("1", "ü"), "a100", 2, 1, 600, 200.0, None)
 RUN = Run("b1", 7, 0, 8, 1000, "COMPLETED", 10.0, 1, 6.0)
@@ -78,8 +79,33 @@ def test_a_torn_last_line_is_passed_over(tmp_path: Path, cut: int) -> None:
     assert reopened(again).batches["b1"].job_id == 7
 
 
+@pytest.mark.parametrize("room", [0, 1, 40])
+def test_a_disk_that_ends_within_a_line_is_an_error(tmp_path: Path, room: int) -> None:
+    made = State(tmp_path / "state")
+    made.intend(BATCH)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (made.path.stat().st_size + room, hard))
+    try:
+        with pytest.raises(OSError):
+            made.submitted(BATCH, 7)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    again = reopened(made)
+    assert again.batches == {"b1": BATCH}
+    again.submitted(BATCH, 7)
+    assert reopened(again).batches["b1"].job_id == 7
+
+
+def test_a_run_whose_array_is_lost_is_still_paid_for(tmp_path: Path) -> None:
+    made = State(tmp_path / "state")
+    made.ended([RUN])
+    again = reopened(made)
+    assert spent(list(again.runs.values()), again.batches) == Cost(10 / 3600, None)
+
+
 @pytest.mark.parametrize(
-    "text", ["hello", "hello\nworld\n", "{}\n{}\n", '{"batch": 1}\n{}\n', "[]\n[]\n", '"void"\n1\n', "\n"]
+    "text",
+    ["[" * 100_000, "hello", "hello\nworld\n", "{}\n{}\n", '{"batch": 1}\n{}\n', "[]\n[]\n", '"void"\n1\n', "\n"],
 )
 def test_another_kind_of_file_is_refused_and_stays_as_it_is(tmp_path: Path, text: str) -> None:
     path = tmp_path / "state"
