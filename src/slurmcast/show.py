@@ -13,9 +13,20 @@ from rich.text import Text
 Answer = Mapping[str, Any]
 
 
-def terminal(width: int | None = None) -> Console:
-    """Where answers are printed: as they are, for ``[red]`` or ``:bomb:`` may be somebody's job."""
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+class _Terminal(Console):
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+
+def terminal(width: int | None = None, stderr: bool = False) -> Console:
+    """Where answers are printed: as they are, for ``[red]`` or ``:bomb:`` may be somebody's job, but for what a
+    terminal would obey, and bytes that are no text."""
+    return _Terminal(highlight=False, markup=False, emoji=False, width=width, stderr=stderr)
+
+
+def printable(text: str) -> str:
+    """``text`` with U+FFFD for each character but the newline that is no visible one."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -98,7 +109,7 @@ def prediction(answer: Answer) -> None:
 def explanation(answer: Answer) -> None:
     """The answer of ``explain``."""
     console = terminal()
-    console.print(Text.assemble((f"Job {answer['job_id']}", "bold"), f"  {answer['reason']}"))
+    console.print(Text.assemble((f"Job {answer['job_id']}", "bold"), printable(f"  {answer['reason']}")))
     if answer["estimates"]:
         console.print(_estimates(answer["estimates"]))
     if answer.get("made_from"):
@@ -184,7 +195,7 @@ def checks(answer: Sequence[Answer]) -> None:
     console = terminal()
     for check in answer:
         mark = ("ok  ", "green") if check["ok"] else ("FAIL", "red")
-        console.print(Text.assemble(mark, f" {check['name']:<11} {check['detail']}"), soft_wrap=True)
+        console.print(Text.assemble(mark, printable(f" {check['name']:<11} {check['detail']}")), soft_wrap=True)
         if not check["ok"]:
             console.print(f"     {'':<11} -> {check['remedy']}", soft_wrap=True)
 

@@ -17,6 +17,7 @@ from slurmcast import show
 from slurmcast.cli import main
 
 ODD = "[/red] [bold]x :bomb:"
+EVIL = "\x1b]0;title\x07\r\x9b31m\u202e\udcff"
 SWF_LINE = "1 0 0 100 1 -1 -1 1 200 -1 1 7 1 1 1 1 -1 -1\n"
 
 
@@ -45,23 +46,41 @@ KAPPA = {"kappa": 1.0, "partition": None, "qos": ODD, "since": 1.7e9, "by": ODD}
 JOB = {"job_id": 1, "user": ODD, "name": ODD, "partition": "a100", "estimates": [], "rank": 0, "reason": ODD}
 
 
-@pytest.mark.parametrize(
-    ("table", "answer"),
-    [
-        (show.queue, {"jobs": [JOB]}),
-        (show.kappa, KAPPA),
-        (show.kappa_history, {"settings": [KAPPA]}),
-        (show.checks, [{"ok": False, "name": "hook", "detail": ODD, "remedy": ODD}]),
-        (show.explanation, {"job_id": 1, "reason": ODD, "estimates": [], "eligibility": [], "values": []}),
-        (show.released, [{"job_id": 1, "detail": ODD}]),
-    ],
-)
+TABLES = [
+    (show.queue, {"jobs": [JOB]}),
+    (show.kappa, KAPPA),
+    (show.kappa_history, {"settings": [KAPPA]}),
+    (show.checks, [{"ok": False, "name": "hook", "detail": ODD, "remedy": ODD}]),
+    (show.explanation, {"job_id": 1, "reason": ODD, "estimates": [], "eligibility": [], "values": []}),
+    (show.released, [{"job_id": 1, "detail": ODD}]),
+]
+
+
+@pytest.mark.parametrize(("table", "answer"), TABLES)
 def test_names_are_printed_as_they_are(
     table: Callable[[Any], None], answer: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     table(answer)
     assert ODD in capsys.readouterr().out
+
+
+def replaced(value: Any) -> Any:
+    """``value`` with EVIL for each ODD."""
+    if isinstance(value, dict):
+        return {key: replaced(item) for key, item in value.items()}
+    return [replaced(item) for item in value] if isinstance(value, list) else EVIL if value == ODD else value
+
+
+@pytest.mark.parametrize(("table", "answer"), TABLES)
+def test_what_a_terminal_would_obey_is_not_printed(
+    table: Callable[[Any], None], answer: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    table(replaced(answer))
+    shown = capsys.readouterr().out
+    assert "\N{REPLACEMENT CHARACTER}]0;title" in shown
+    assert not set(EVIL) - set("]0;title31m") & set(shown)
 
 
 @pytest.mark.parametrize("command", ["replay", "paper"])

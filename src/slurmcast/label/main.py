@@ -25,6 +25,7 @@ from slurmcast.label.state import State, StateError
 from slurmcast.label.words import Budget, Cell, Place, Work
 from slurmcast.label.works import ListError, listed, work
 from slurmcast.probe import gpus
+from slurmcast.show import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def run(cfg: config.Config, wish: Wish) -> dict[str, Any]:
 
 
 def _say(line: str) -> None:
-    click.echo(line, err=True)
+    click.echo(printable(line), err=True)
 
 
 def _places(cfg: config.Config, names: Sequence[str]) -> list[Place]:

@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -17,7 +16,7 @@ from slurmcast.codec import to_json
 from slurmcast.label.campaign import View
 from slurmcast.label.plan import Rules, Stage, Standing, Unfit, totals
 from slurmcast.label.words import Budget, Cost, Run
-from slurmcast.show import duration, terminal
+from slurmcast.show import duration, printable, terminal
 
 Answer = dict[str, Any]
 
@@ -44,7 +43,7 @@ def limits(budget: Budget) -> str:
 
 def plan(standings: Sequence[Standing], unfit: Sequence[Unfit], rules: Rules, used: Cost, trouble: str) -> None:
     """Print what would be done, on stderr: stdout is for results."""
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    console = terminal(stderr=True)
     partitions = list(dict.fromkeys(s.cell.partition for s in standings))
     console.print(_plan_table(standings, partitions, rules))
     for reason in dict.fromkeys((u.work.name, u.partition, u.reason) for u in unfit):
@@ -92,7 +91,7 @@ class Board:
         if self._progress:
             self._progress.console.print(line, soft_wrap=True)
         else:
-            click.echo(line, err=True)
+            click.echo(printable(line), err=True)
 
     def show(self, view: View) -> None:
         """How far it is."""
@@ -108,7 +107,7 @@ class Board:
 @contextmanager
 def board(budget: Budget) -> Iterator[Board]:
     """A board, for as long as there is something to show."""
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    console = terminal(stderr=True)
     if not console.is_terminal:
         yield Board(None, budget)
         return
