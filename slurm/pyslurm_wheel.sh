@@ -1,15 +1,19 @@
 #!/bin/bash
-# Build a pyslurm wheel against a Slurm of release 25.11 or 26.05.       usage: pyslurm_wheel.sh PYTHON ROOT OUT
-# PYTHON has pip, setuptools, wheel, Cython and packaging; ROOT is where Slurm is installed ("/" or a folder).
+# Build a pyslurm wheel against a Slurm of release 25.11 or 26.05.     usage: pyslurm_wheel.sh PYTHON ROOT OUT [PIP-OPTION...]
+# ROOT is where Slurm is installed: "/" or a folder; OUT is where the wheel goes.
 set -euo pipefail
 PYSLURM=25.11.2 SHA256=6e0e4bc639ea3177591b102b77c1dd8df55a9e411ac42ef339a4adb3908cca34
 python=$1 root=${2%/} out=$3
+shift 3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/slurm"
 
-plugins=$(dirname "$(find "$root/usr/lib64/slurm" "$root"/usr/lib/*/slurm-wlm -name libslurmfull.so 2> /dev/null | head -n 1)")
-[ "$plugins" != . ] || { echo "pyslurm_wheel.sh: no libslurmfull.so below $root/usr: is Slurm installed there?" >&2; exit 1; }
+plugins=
+for library in "$root"/usr/lib64/slurm/libslurmfull.so "$root"/usr/lib/*/slurm-wlm/libslurmfull.so; do
+  [ ! -e "$library" ] || plugins=$(dirname "$library")
+done
+[ -n "$plugins" ] || { echo "pyslurm_wheel.sh: no libslurmfull.so below $root/usr: is Slurm installed there?" >&2; exit 1; }
 if [ -d "$root/usr/include/slurm" ]; then
   cp "$root"/usr/include/slurm/*.h "$work/slurm/"
 else # slurm-docker-cluster's images have no headers: take those of the same release from SchedMD
@@ -31,4 +35,4 @@ printf '[build_ext]\nparallel=%s\n' "$(nproc)" > "$work/extra.cfg"
 printf 'pyslurm==%s --hash=sha256:%s\n' $PYSLURM $SHA256 > "$work/requirements.txt"
 DIST_EXTRA_CONFIG=$work/extra.cfg PYSLURM_BUILD_JOBS=$(nproc) SLURM_INCLUDE_DIR=$work SLURM_LIB_DIR=$(dirname "$plugins") \
   LDFLAGS="-Wl,-rpath,${plugins#"$root"} -Wl,--allow-shlib-undefined" CFLAGS=$flags \
-  "$python" -m pip wheel -q --no-cache-dir --no-deps --no-build-isolation --no-binary pyslurm --require-hashes -w "$out" -r "$work/requirements.txt"
+  "$python" -m pip wheel -q --no-deps --no-binary pyslurm --require-hashes -w "$out" -r "$work/requirements.txt" "$@"

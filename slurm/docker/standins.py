@@ -1,7 +1,7 @@
 """Make the workers' stand-ins: programs that only take time, and GPUs that are links to nothing.
 
-Run at the images' build: ``standins.py FOLDER``. The programs are the demo's; their times are divided by ``SPEED``, since a
-container's clock runs as everybody's.
+Run at the images' build: ``standins.py FOLDER``. The programs are the demo's; their times are divided by ``SPEED``,
+since a container's clock runs as everybody's.
 """
 
 import shutil

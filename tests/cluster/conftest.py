@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+LOGS = ("slurmctld", "slurmcastd", "slurmcast-agent", "a100-1", "a6000-1")
 OFF = "--comment=slurmcast:off"
 """Of jobs that only take up room."""
 
@@ -42,7 +43,8 @@ def eventually(check: Callable[[], Any], what: str, timeout: float) -> Any:
             return answer
         time.sleep(0.3)
     queue = compose("exec", "-T", "login", "squeue", "--all").stdout
-    pytest.fail(f"not within {timeout:g} s: {what}\n{queue}\n{compose('logs', '--no-color', '--tail', '15').stdout}")
+    logs = compose("logs", "--no-color", "--tail", "15", *LOGS).stdout
+    pytest.fail(f"not within {timeout:g} s: {what}\n{queue}\n{logs}")
 
 
 class Login:
@@ -94,5 +96,9 @@ def login() -> Iterator[Login]:
     users = Login()
     yield users
     manage("start")
-    eventually(lambda: compose("exec", "-T", "slurmctld", "scancel", "--full", "-u", "alice,bob").returncode == 0, "scancel", 60)
+    eventually(lambda: cancelled("alice") and cancelled("bob"), "slurmctld answers", 60)
     eventually(lambda: not users.attempt("squeue", "-h", "-o", "%i").stdout.split(), "the queue is empty", 60)
+
+
+def cancelled(user: str) -> bool:
+    return compose("exec", "-T", "-u", user, "login", "scancel", "--full", "--me").returncode == 0

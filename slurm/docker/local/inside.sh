@@ -20,7 +20,7 @@ failed() {
   echo "[cluster] FAILED: $1; the last lines of each container's log:" >&2
   tail -n 5 "$RUN_DIR/podman.log" >&2
   timeout 30 docker-compose ps --all --format 'table {{.Service}}\t{{.Status}}' >&2
-  timeout 30 docker-compose logs --no-color --tail "${CLUSTER_LOG_LINES:-15}" >&2
+  timeout 30 docker-compose logs --no-color --tail 15 >&2
 }
 ready() {
   [ "$(timeout 10 docker-compose exec -T login sinfo -h -N -p a100,a6000 -t idle -o %N | sort -u | wc -l)" = 2 ] &&
