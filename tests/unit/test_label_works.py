@@ -49,6 +49,7 @@ def test_a_single_script(tmp_path: Path) -> None:
         ("a.sh 'x\n", "list, line 1: No closing quotation"),
         (".\n", "list, line 1: .* is no file"),
         ("''\n", "list, line 1: .* is no file"),
+        ("a.sh 'a\0b'\n", "list, line 1: it has a NUL"),
         ("# nothing\n", "no batch scripts"),
     ],
 )

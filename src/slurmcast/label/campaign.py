@@ -13,6 +13,7 @@ from slurmcast.label.plan import Call, Next, Rules, Stage, Standing, following, 
 from slurmcast.label.slurm import Accounted, Later, Limit, Queued, SlurmError, Task, Unsure
 from slurmcast.label.state import State
 from slurmcast.label.words import Batch, Budget, Cell, Cost, End, Run, end, spent
+from slurmcast.label.works import work
 
 NEVER_RAN_AFTER_S = 60.0
 """A run that neither queue nor accounting knows for so long never started: a start would be in the accounting."""
@@ -226,7 +227,8 @@ class Campaign:
             comment = cell.work.options.get("comment", "")
             self._state.intend(batch)
             try:
-                log = self._logs / "%x-%A_%a.out"
+                _check(cell)
+                log = Path(str(self._logs).replace("%", "%%"), "%x-%A_%a.out")
                 job_id = slurm.submit(batch, (*cell.options, *nice), log, comment, self._state.file)
             except Unsure as error:
                 return str(error)
@@ -236,11 +238,22 @@ class Campaign:
                     self._state.void(batch)
                     return str(error)
                 self._state.refused(batch, str(error))
-                self.tell(f"{_name(batch)}: refused by Slurm: {error}")
+                self.tell(f"{_name(batch)}: refused: {error}")
                 continue
             self._state.submitted(batch, job_id)
             self.tell(f"{_name(batch)}: {runs} run{'s' if runs > 1 else ''} submitted as job array {job_id}")
         return ""
+
+
+def _check(cell: Cell) -> None:
+    """Raise SlurmError where the script isn't there any more, or asks by now for something else: the budget holds for
+    what was planned."""
+    try:
+        now = work(cell.work.path, cell.work.arguments)
+    except OSError as error:
+        raise SlurmError(f"{cell.work.path}: {error.strerror}") from None
+    if replace(now, key=cell.work.key) != cell.work:
+        raise SlurmError("what it asks for was changed meanwhile; --retry tries again")
 
 
 def _name(batch: Batch) -> str:

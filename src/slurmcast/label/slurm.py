@@ -222,8 +222,12 @@ def _run(
             check=False,
             start_new_session=True,
         )
-    except FileNotFoundError:
-        raise SlurmError(f"there is no {command[0]} here; run this where jobs are submitted") from None
+    except FileNotFoundError as error:
+        if error.filename == command[0]:
+            raise Later(f"there is no {command[0]} here; run this where jobs are submitted") from None
+        raise SlurmError(f"{error.filename}: {error.strerror}") from None
+    except OSError as error:  # too many arguments, for example
+        raise SlurmError(f"{command[0]}: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         raise Unsure(f"{command[0]} timed out after {TIMEOUT_S} s") from None
 

@@ -56,6 +56,8 @@ def _in_list(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
             continue
         try:
             script, *arguments = shlex.split(line)
+            if "\0" in line:
+                raise ValueError("it has a NUL")
         except ValueError as error:
             raise ListError(f"{path}, line {number}: {error}") from None
         found = (path.parent / script).absolute()
