@@ -153,6 +153,24 @@ def test_a_file_that_cannot_be_read_is_said(world: World, tmp_path: Path, caplog
     assert caplog.text.count("energies of runs that waited aren't written") == 4
 
 
+def test_what_a_full_disk_kept_back_is_written_down_later(world: World, tmp_path: Path) -> None:
+    draft = tmp_path / ".energies.json"
+    draft.mkdir()  # as good as a full disk
+    with pytest.raises(OSError):
+        world.end(OUTCOME)
+    draft.rmdir()
+    world.end(OUTCOME)
+    world.restart()
+    world.measure(RECORD)
+    draft.mkdir()
+    with pytest.raises(OSError):
+        world.turn()
+    draft.rmdir()
+    assert world.turn() == [7]
+    world.restart()
+    assert world.turn() == [7]
+
+
 def test_the_daemon_tells_the_agent_alone(tmp_path: Path) -> None:
     with daemon_in(tmp_path) as daemon:
         daemon.settings += '\n[meter]\nnodes = ["a100-*"]'

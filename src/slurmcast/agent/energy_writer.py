@@ -45,6 +45,8 @@ class EnergyWriter:
     clock: Callable[[], float]
     runs: dict[Key, Awaited] = field(default_factory=dict)
     asked_at: float = 0.0
+    _saved: dict[Key, Awaited] = field(default_factory=dict)
+    """What the file holds: after a write that failed, less."""
 
     def __post_init__(self) -> None:
         try:
@@ -55,6 +57,7 @@ class EnergyWriter:
             pass
         except (ValueError, TypeError) as error:
             log.warning("%s can't be read (%s): energies of runs that waited aren't written", self.path, error)
+        self._saved = self.runs
 
     def expect(self, outcomes: Iterable[Outcome]) -> None:
         """Wait for the energy of these runs. Raises OSError where the file can't be written."""
@@ -108,8 +111,9 @@ class EnergyWriter:
         return True
 
     def _remember(self, runs: dict[Key, Awaited]) -> None:
-        if runs != self.runs:
-            self.runs = runs
+        self.runs = runs
+        if runs != self._saved:
             draft = self.path.with_name(f".{self.path.name}")
             draft.write_text(json.dumps([[*key, to_json(run)] for key, run in runs.items()]))
             draft.replace(self.path)
+            self._saved = runs
