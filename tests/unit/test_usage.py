@@ -88,6 +88,8 @@ TWO_NODES = {"nodes": {"n1": node({"0": 3 * GIB}, {"0": 90.0}), "n2": node({"0":
         (js1({"nodes": {"n1": node({"0": 1, "1": "5"}, {"0": 90.0, "1": 101})}}), None, None),
         (js1({"nodes": {"n1": node({"0": 1, "1": -5}, [90, 91])}}), None, None),
         (js1({"nodes": {"n1": {"cpus": 12}, "n2": None}}), None, None),  # a job without GPUs
+        (js1({"nodes": {"n1": node({"0": 1, "1": 10**400}, {"0": 90.0, "1": float("inf")})}}), None, None),
+        ("JS1:" + base64.b64encode(gzip.compress(b"[" * 100_000)).decode(), None, None),
         (js1({"nodes": 7}), None, None),
         (js1([]), None, None),
         (js1(SUMMARY)[:-30], None, None),

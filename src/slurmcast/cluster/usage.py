@@ -22,6 +22,8 @@ NO_VALUE = frozenset({0, 0xFFFFFFFE, 0xFFFFFFFFFFFFFFFE})
 """Joules that mean that nothing was measured: none, and Slurm's NO_VAL and NO_VAL64."""
 JOBSTATS = "JS1:"
 MOST_JSON_BYTES = 1 << 22
+MOST = 2**63
+"""Of bytes, and of whatever else."""
 GZIP = 31
 """What zlib calls gzip's frame with the largest window."""
 
@@ -101,12 +103,12 @@ def _summary(comment: str) -> list[Any]:
         packed = base64.b64decode(comment.removeprefix(JOBSTATS), validate=True)
         unpacked = zlib.decompressobj(GZIP).decompress(packed, MOST_JSON_BYTES)
         return list(json.loads(unpacked)["nodes"].values())
-    except (binascii.Error, zlib.error, ValueError, KeyError, TypeError, AttributeError):
+    except (binascii.Error, zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []  # "JS1:Short" and "JS1:None" too
 
 
 def _by_gpu(nodes: Iterable[Any], name: str) -> list[float]:
-    """That figure of each GPU; none at all where one is no number."""
+    """That figure of each GPU; none at all where one is no number, or no possible one."""
     tables = [node.get(name) for node in nodes if isinstance(node, dict)]
     values = [value for table in tables if isinstance(table, dict) for value in table.values()]
-    return values if all(type(value) in (int, float) and value >= 0 for value in values) else []
+    return values if all(type(value) in (int, float) and 0 <= value < MOST for value in values) else []
