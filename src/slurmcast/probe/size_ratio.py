@@ -23,8 +23,8 @@ from slurmcast.probe.process import Process, cross_fit, fit
 from slurmcast.probe.territory import ONE_PROGRAM, Survey
 
 MAX_SAMPLES = 1000
-"""Samples that are kept, the latest ones: at this number training for three targets takes some 45 s of CPU time on a busy machine, a
-prediction 17 ms."""
+"""Samples that are kept, the latest ones: at this number training for three targets takes some 45 s of CPU time on a
+busy machine, a prediction 17 ms."""
 MIN_MEASURED = 9
 """Keys of which a quantity was measured, from which it is predicted."""
 QUANTITIES: Mapping[str, Callable[[Sample], tuple[float | None, int]]] = {
