@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slurmcast.cluster import accounting
-from slurmcast.cluster.accounting import FIELDS, STATES, Record
+from slurmcast.cluster.accounting import FIELDS, STATES, Accounting, Record
+from slurmcast.cluster.base import ClusterError
 
 D = "5f2a"
 ROW = {
@@ -114,3 +117,34 @@ def test_variables() -> None:
 def test_states_are_those_in_which_a_record_has_ended() -> None:
     assert not {"PENDING", "RUNNING", "SUSPENDED"} & set(STATES)
     assert len(set(STATES)) == len(STATES)
+
+
+SAYS = {
+    "much": 'head -c 300000 /dev/zero | tr "\\0" x >&2',
+    "refuses": 'echo "sacct: error: no" >&2; echo "sacct: error: slurmdbd is away" >&2; exit 1',
+    "refuses at length": 'yes "sacct: error" 2> /dev/null | head -n 30000 >&2; exit 1',
+    "is killed": "kill -9 $$",
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "problem"),
+    [
+        ("much", None),
+        ("refuses", "sacct: error: no; sacct: error: slurmdbd is away"),
+        ("refuses at length", "; sacct: error"),
+        ("is killed", "sacct ended with -9"),
+    ],
+)
+def test_whatever_sacct_complains_of(
+    what: str, problem: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sacct").write_text(f"#!/bin/bash\n{SAYS[what]}\n")
+    (tmp_path / "sacct").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    if problem is None:
+        assert list(Accounting().ended(0, 60)) == []
+        return
+    with pytest.raises(ClusterError) as failed:
+        list(Accounting().ended(0, 60))
+    assert str(failed.value).endswith(problem) and len(str(failed.value)) < 2000

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from slurmcast.cli import main
 from slurmcast.cluster.accounting import Record
 from slurmcast.imports import mark, show
 from slurmcast.imports.mark import Mark
@@ -128,6 +132,28 @@ def test_marks_survive(tmp_path: Path) -> None:
     file.write_text("{")
     with pytest.raises(ValueError, match="Expecting"):
         mark.load(file)
+
+
+@pytest.mark.parametrize(
+    ("words", "left", "status", "told"),
+    [
+        (["--since", "0001-01-01"], "", 2, "too far from now"),
+        (["--since", "9999-12-31"], "", 2, "both in the past"),
+        (["--until", "1960-01-01", "--since", "1950-01-01"], "", 2, "both in the past"),
+        ([], "{", 1, "--restart begins anew"),
+        ([], "[" * 100_000, 1, "--restart begins anew"),
+        ([], '{"since": 1, "until": 4000000000}', 1, "aren't in the past; was the clock wrong? --restart begins anew"),
+        ([], '{"since": 1, "until": 99999999999999999999}', 1, "was the clock wrong?"),
+        ([], '{"since": -99999999999999999, "until": 1}', 1, "was the clock wrong?"),
+    ],
+)
+def test_times_that_no_import_can_have(words: list[str], left: str, status: int, told: str, tmp_path: Path) -> None:
+    config, user = tmp_path / "slurmcast.toml", pwd.getpwuid(os.getuid()).pw_name
+    config.write_text(f'[paths]\nagent_state_dir = "{tmp_path}"\n[daemon]\nagent_user = "{user}"\n')
+    if left:
+        (tmp_path / "import.json").write_text(left)
+    result = CliRunner().invoke(main, ["--config", str(config), "import", *words])
+    assert (result.exit_code, told in result.stderr.splitlines()[-1]) == (status, True), result.stderr
 
 
 def test_without_a_terminal_progress_is_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,10 +12,12 @@ import os
 import re
 import secrets
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import IO
 
 from slurmcast.cluster.base import ClusterError
 from slurmcast.model import Outcome
@@ -32,6 +34,8 @@ STATES = (
 MAX_TEXTS = 32 * 1024 * 1024
 """Bytes of scripts or environments read at a time; Slurm's longest script has 4 MiB by default."""
 _BLOCK = 1 << 16
+_SAID = 1000
+"""Bytes of its last words that are shown."""
 SCRIPT = re.compile(rb"Batch Script for (\d+(?:[_+]\d+)?)\n-{80}\n")
 ENVIRONMENT = re.compile(rb"Environment used for (\d+(?:[_+]\d+)?) \(must be batch to display\)\n-{80}\n")
 _NONE = b"NONE\n"
@@ -205,15 +209,15 @@ class Accounting:
         them."""
         delimiter = secrets.token_hex(16)  # made after the jobs were: nobody can have put it into a name
         how = ("-D", "-n", "-p", f"--delimiter={delimiter}", "-s", ",".join(STATES), "-o", ",".join(FIELDS))
-        with _sacct(*how, *_window(since, until)) as process:
+        with _sacct(*how, *_window(since, until)) as sacct:
             try:
-                for row in fields(_blocks(process), delimiter.encode(), len(FIELDS)):
+                for row in fields(sacct.blocks(), delimiter.encode(), len(FIELDS)):
                     found = record(row)
                     if since <= found.end_time < until:
                         yield found
             except ValueError as error:
-                raise ClusterError(f"sacct: {error}; {_problem(process) or 'is it of an older Slurm?'}") from None
-            if problem := _problem(process):
+                raise ClusterError(f"sacct: {error}; {sacct.problem() or 'is it of an older Slurm?'}") from None
+            if problem := sacct.problem():
                 raise ClusterError(problem)
 
     def scripts(self, jobs: Sequence[str], since: int, until: int) -> dict[str, bytes]:
@@ -244,44 +248,53 @@ class Accounting:
         return first | second
 
 
+@dataclass(frozen=True, slots=True)
+class _Sacct:
+    """One sacct at work. ``complaints``: its stderr, a file, for a full pipe would stop it."""
+
+    process: subprocess.Popen[bytes]
+    complaints: IO[bytes]
+
+    def blocks(self) -> Iterator[bytes]:
+        assert self.process.stdout is not None
+        while block := os.read(self.process.stdout.fileno(), _BLOCK):
+            yield block
+
+    def problem(self) -> str:
+        """Why it failed, its output having been read; empty where it didn't."""
+        if self.process.wait() == 0:
+            return ""
+        self.complaints.seek(max(self.complaints.seek(0, os.SEEK_END) - _SAID, 0))
+        said = self.complaints.read().decode(errors="replace").split("\n")
+        return "; ".join(line.strip() for line in said if line.strip()) or f"sacct ended with {self.process.returncode}"
+
+
 @contextmanager
-def _sacct(*options: str) -> Iterator[subprocess.Popen[bytes]]:
+def _sacct(*options: str) -> Iterator[_Sacct]:
     """sacct for all users of this cluster and whole jobs, at work; it is ended with the context."""
     environment = {**os.environ, "TZ": "UTC", "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
     command = ("sacct", "--local", "-a", "-X", *options)
-    try:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
-    except OSError as error:
-        raise ClusterError(f"can't run sacct: {error.strerror}") from None
-    with process:
+    with tempfile.TemporaryFile() as complaints:
         try:
-            yield process
-        finally:
-            process.kill()
-
-
-def _blocks(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    assert process.stdout is not None
-    while block := os.read(process.stdout.fileno(), _BLOCK):
-        yield block
-
-
-def _problem(process: subprocess.Popen[bytes]) -> str:
-    """Why sacct, whose output has been read, failed; empty where it didn't."""
-    assert process.stderr is not None
-    said = process.stderr.read().decode(errors="replace").strip()
-    return "" if process.wait() == 0 else said or f"sacct ended with {process.returncode}"
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, env=environment)
+        except OSError as error:
+            raise ClusterError(f"can't run sacct: {error.strerror}") from None
+        with process:
+            try:
+                yield _Sacct(process, complaints)
+            finally:
+                process.kill()
 
 
 def _at_most(size: int, *options: str) -> bytes | None:
     """sacct's output, None where it is longer."""
-    with _sacct(*options) as process:
+    with _sacct(*options) as sacct:
         output = io.BytesIO()
-        for block in _blocks(process):
+        for block in sacct.blocks():
             output.write(block)
             if output.tell() > size:
                 return None
-        if problem := _problem(process):
+        if problem := sacct.problem():
             raise ClusterError(problem)
         return output.getvalue()
 

@@ -44,11 +44,12 @@ def import_(config: Config, since: datetime | None, until: datetime | None, rest
     """
     _check_user(config.daemon.agent_user)
     now, folder = int(time.time()), config.paths.agent_state_dir
-    end = min(int(until.timestamp()), now) if until else now - LATE_S
-    if since is not None and since.timestamp() >= end:
+    first, last = _seconds(since), _seconds(until)
+    end = now - LATE_S if last is None else min(last, now)
+    if first is not None and first >= end:
         raise click.UsageError("--since must be before --until, and both in the past")
     with _alone(folder):
-        start = _start(folder / "import.json", int(since.timestamp()) if since else None, restart)
+        start = _start(folder / "import.json", first, restart, now)
         client = Client(config)
         if client.request("GET", "/v1/health")["encoder"] is None:
             click.echo("slurmcastd has no encoder, so no probe can learn of these jobs; see its log", err=True)
@@ -72,7 +73,15 @@ def _check_user(name: str) -> None:
         raise Failure(f"this is to be run as {name}, not as {user}: runuser -u {name} -- slurmcast import")
 
 
-def _start(file: Path, since: int | None, restart: bool) -> Mark:
+def _seconds(moment: datetime | None) -> int | None:
+    """Unix seconds, for there were no jobs before."""
+    try:
+        return None if moment is None else max(int(moment.timestamp()), 1)
+    except (ValueError, OverflowError):
+        raise click.UsageError(f"{moment} is too far from now") from None
+
+
+def _start(file: Path, since: int | None, restart: bool, now: int) -> Mark:
     anew = Mark(since or FIRST, since or FIRST)
     if restart:
         return anew
@@ -80,7 +89,11 @@ def _start(file: Path, since: int | None, restart: bool) -> Mark:
         before = mark.load(file)
     except ValueError as error:
         raise Failure(f"{file}: {error}; --restart begins anew") from None
-    return anew if before is None else before.resume(since)
+    if before is None:
+        return anew
+    if not 0 < before.since <= before.until <= now:
+        raise Failure(f"{file}: it has times that aren't in the past; was the clock wrong? --restart begins anew")
+    return before.resume(since)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def load(path: Path) -> Mark | None:
         return from_json(Mark, json.loads(path.read_text()))
     except FileNotFoundError:
         return None
-    except CodecError as error:
+    except (CodecError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
 
