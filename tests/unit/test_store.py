@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -330,6 +331,18 @@ def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
         store._db.execute("INSERT INTO kappa VALUES (1, 1, 'x', '', '')")
         raise RuntimeError
     assert store.kappas() == []
+
+
+def test_several_may_open_a_new_store_at_once(tmp_path: Path) -> None:
+    def opened(place: int) -> int:
+        store = Store(tmp_path / f"{place // 6}.db", "c")
+        try:
+            return store.counts()["job"]
+        finally:
+            store.close()
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(opened, range(60))) == [0] * 60
 
 
 def test_a_newer_store_is_refused(tmp_path: Path) -> None:

@@ -40,12 +40,19 @@ class Database:
             raise StoreError(f"{path}: {error}; move the file away to start with an empty store") from None
 
     def _migrate(self, path: Path) -> None:
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(MIGRATIONS):
+        if self._version() > len(MIGRATIONS):
+            version = self._version()
             self._db.close()
             raise StoreError(f"{path} is of a newer slurmcast (schema {version}); install that version again")
-        for number, migration in enumerate(MIGRATIONS[version:], version + 1):
-            self._db.executescript(f"BEGIN; {migration} PRAGMA user_version = {number}; COMMIT;")
+        if self._version() < len(MIGRATIONS):
+            with self.transaction():
+                for migration in MIGRATIONS[self._version() :]:  # another process may have been here meanwhile
+                    for statement in _statements(migration):
+                        self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
 
     def close(self) -> None:
         self._db.close()
@@ -74,3 +81,13 @@ class Database:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise StoreError(f"the store can't be written: {error}; is the disk full?") from None
+
+
+def _statements(script: str) -> Iterator[str]:
+    """One by one, for a whole script would be a transaction of its own."""
+    statement = ""
+    for part in script.split(";"):
+        statement += f"{part};"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
