@@ -20,9 +20,10 @@ from click.testing import CliRunner
 
 from slurmcast.cli import main
 from slurmcast.config import Config, TrainConfig
+from slurmcast.drift.due import Due
 from slurmcast.drift.metrics import metrics
 from slurmcast.drift.trainings import FILE, Training, recorded, trainings
-from slurmcast.drift.watch import last_look
+from slurmcast.drift.watch import Look, keep, last_look
 from slurmcast.encoder.cache import VectorCache
 from slurmcast.model import Estimate
 from slurmcast.probe import Example, Model, Registry
@@ -145,6 +146,13 @@ def test_a_full_disk_leaves_the_model_in_use(config: Config) -> None:
     registry = Registry(config.paths.models)
     assert (registry.current(), registry.versions()) == (first, [first])
     assert "failed: " in trainings(config.paths.models)[-1].reason
+
+
+def test_a_look_that_cannot_be_left_leaves_no_draft(tmp_path: Path) -> None:
+    (tmp_path / "watch.json").mkdir()
+    with pytest.raises(OSError):
+        keep(tmp_path, Look(1.0, "", 0, 0, Due(False, "no drift"), (), (), ()))
+    assert [path.name for path in tmp_path.iterdir()] == ["watch.json"]
 
 
 def command(config: Config, *words: str) -> list[str]:

@@ -77,8 +77,11 @@ def keep(folder: Path, seen: Look) -> None:
     """Leave ``seen`` in the folder of models, in place of the former look."""
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{FILE}-{os.getpid()}"
-    draft.write_text(json.dumps(to_json(seen), indent=1))
-    draft.replace(folder / FILE)
+    try:
+        draft.write_text(json.dumps(to_json(seen), indent=1))
+        draft.replace(folder / FILE)
+    finally:
+        draft.unlink(missing_ok=True)  # of a disk that was full
 
 
 def last_look(folder: Path) -> Look | None:
