@@ -321,6 +321,15 @@ def test_outcomes_are_told_once(config: Config) -> None:
     assert world.slurm.since == 1000 - 300
 
 
+def test_a_clock_that_was_ahead_costs_no_outcomes(config: Config) -> None:
+    world = World(config)
+    world.now += 1e9
+    world.agent.report_outcomes()
+    world.now -= 1e9
+    world.agent.report_outcomes()
+    assert world.slurm.since == 1000 - 30 * 86400
+
+
 def test_outcomes_are_not_forgotten_while_the_daemon_is_away(config: Config) -> None:
     world = World(config)
     world.slurm.runs = [Outcome(9, 1, "a100", "a100", 1, "COMPLETED", 500, 900, 400.0)]

@@ -231,6 +231,8 @@ class Agent:
         try:
             since = int(mark.read_text())
         except (FileNotFoundError, ValueError):
+            since = 0
+        if not 0 < since <= now:  # ahead of now: of a clock that was wrong
             since = now - FIRST_OUTCOMES_S
         runs = self.cluster.finished(since)
         outcomes = {(run.job_id, run.start_time): run for run in runs}
