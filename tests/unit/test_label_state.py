@@ -120,6 +120,12 @@ def test_a_place_where_no_file_can_be(tmp_path: Path) -> None:
         State(tmp_path / "missing" / "state")
 
 
+@pytest.mark.parametrize("device", ["/dev/full", "/dev/null"])
+def test_a_device(device: str) -> None:
+    with pytest.raises(StateError, match="not a plain file"):
+        State(Path(device))
+
+
 HOLD = """
 import subprocess, sys
 from pathlib import Path

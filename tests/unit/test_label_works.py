@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,13 @@ def test_a_wrong_list(tmp_path: Path, text: str, message: str) -> None:
     script(tmp_path, "a.sh")
     with pytest.raises(ListError, match=message):
         listed(script(tmp_path, "list", text))
+
+
+def test_what_is_read_once_or_for_ever_is_no_list(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(ListError, match="neither a folder nor a plain file"):
+            listed(place)
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:

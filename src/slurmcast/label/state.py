@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -39,6 +40,8 @@ class State:
             self.file = path.open("a+b", buffering=0)
         except OSError as error:
             raise StateError(f"{path}: {error.strerror}; give another file by --state") from None
+        if not stat.S_ISREG(os.fstat(self.file.fileno()).st_mode):
+            raise StateError(f"{path}: not a plain file; give another one by --state")
         self._lock()
         self.file.seek(0)
         text = self.file.read()

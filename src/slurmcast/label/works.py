@@ -29,6 +29,8 @@ def listed(place: Path) -> list[tuple[Path, tuple[str, ...]]]:
     """
     if place.is_dir():
         found = list(_in_folder(place))
+    elif not place.is_file():
+        raise ListError(f"{place}: neither a folder nor a plain file")
     elif _is_script(place):
         return [(place.absolute(), ())]
     else:
