@@ -40,8 +40,11 @@ class State:
             self.file = path.open("a+b", buffering=0)
         except OSError as error:
             raise StateError(f"{path}: {error.strerror}; give another file by --state") from None
-        if not stat.S_ISREG(os.fstat(self.file.fileno()).st_mode):
+        facts = os.fstat(self.file.fileno())
+        if not stat.S_ISREG(facts.st_mode):
             raise StateError(f"{path}: not a plain file; give another one by --state")
+        if facts.st_uid != os.geteuid():  # it names jobs that may be cancelled
+            raise StateError(f"{path}: another user's; give another file by --state")
         self._lock()
         self.file.seek(0)
         text = self.file.read()
