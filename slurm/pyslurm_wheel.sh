@@ -35,4 +35,4 @@ printf '[build_ext]\nparallel=%s\n' "$(nproc)" > "$work/extra.cfg"
 printf 'pyslurm==%s --hash=sha256:%s\n' $PYSLURM $SHA256 > "$work/requirements.txt"
 DIST_EXTRA_CONFIG=$work/extra.cfg PYSLURM_BUILD_JOBS=$(nproc) SLURM_INCLUDE_DIR=$work SLURM_LIB_DIR=$(dirname "$plugins") \
   LDFLAGS="-Wl,-rpath,${plugins#"$root"} -Wl,--allow-shlib-undefined" CFLAGS=$flags \
-  "$python" -m pip wheel -q --no-deps --no-binary pyslurm --require-hashes -w "$out" -r "$work/requirements.txt" "$@"
+  "$python" -m pip wheel -q --no-cache-dir --no-deps --no-binary pyslurm --require-hashes -w "$out" -r "$work/requirements.txt" "$@"

@@ -4,6 +4,10 @@ set -euo pipefail
 work=${1:-vit-cifar}
 [ $# = 0 ] || shift
 cd "/data/$(id -un)/jobs/$work"
+for _ in $(seq 60); do # the workers may still be on their way
+  [ "$(sinfo -h -p a100,a6000 -o %n 2> /dev/null | wc -l)" -lt 2 ] || break
+  sleep 0.5
+done
 scripts=(*.sbatch *.slurm *.sh)
 for script in "${scripts[@]}"; do [ ! -e "$script" ] || break; done
 job=$(sbatch --parsable -o "/data/$(id -un)/%j.out" -t 10 "$@" "$script")

@@ -3,7 +3,6 @@
 # and pyslurm built against the Slurm in it.  Does only what is missing.     usage: setup.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-PYSLURM=25.11.2
 VENV=$PROJECT_DIR/.venv
 [ "$(id -u)" = 0 ] || die "must run as root (it makes a chroot with debootstrap)"
 
@@ -30,24 +29,12 @@ make_venv() {
   say ".venv"
 }
 
-# PyPI's pyslurm 25.11 wants headers that say 25.11: show it a copy of 26.05's that does, and the compatibility layer that
-# 26.05's own headers have. See docs/lab.md.
 make_wheel() {
-  local include version
+  local version
   version=$("$VENV/bin/python" -c 'import sys; print(f"cp{sys.version_info[0]}{sys.version_info[1]}")')
-  compgen -G "$WHEELS/pyslurm-$PYSLURM-$version-*.whl" > /dev/null && return
-  include=$(mktemp -d)
-  cp -r "$ROOT/usr/include/slurm" "$include/"
-  sed -i 's/^#define SLURM_VERSION_NUMBER .*/#define SLURM_VERSION_NUMBER 0x190b02/' "$include/slurm/slurm_version.h"
-  printf '[build_ext]\nparallel=%s\n' "$(nproc)" > "$include/extra.cfg"
-  export DIST_EXTRA_CONFIG=$include/extra.cfg SLURM_INCLUDE_DIR=$include PYSLURM_BUILD_JOBS=$(nproc) \
-    SLURM_LIB_DIR=$ROOT/usr/lib/x86_64-linux-gnu \
-    LDFLAGS="-Wl,-rpath,/usr/lib/x86_64-linux-gnu/slurm-wlm -Wl,--allow-shlib-undefined" \
-    CFLAGS="-O0 -g0 -w -DSLURM_BACKWARD_COMPAT -Dslurm_free_ctl_conf=slurm_free_conf \
--DESLURM_ERROR_ON_DESC_TO_RECORD_COPY=2007"
-  logged pyslurm timeout 600 "$VENV/bin/python" -m pip wheel -q --no-deps --no-binary pyslurm -w "$WHEELS" "pyslurm==$PYSLURM"
-  rm -rf "$include"
-  say "pyslurm $PYSLURM wheel for $version"
+  compgen -G "$WHEELS/pyslurm-*-$version-*.whl" > /dev/null && return
+  logged pyslurm timeout 600 bash "$PROJECT_DIR/slurm/pyslurm_wheel.sh" "$VENV/bin/python" "$ROOT" "$WHEELS"
+  say "pyslurm wheel for $version"
 }
 
 mkdir -p "$CACHE_DIR" "$WHEELS"
@@ -58,6 +45,6 @@ if [ ! -d "$ROOT" ] || [ ! -e "$READY" ]; then
   make_venv
   wait %1 || die "the root could not be made, see above"
   make_wheel
-  logged pip-pyslurm "$VENV/bin/pip" install -q --no-deps --no-index --find-links "$WHEELS" "pyslurm==$PYSLURM"
+  logged pip-pyslurm "$VENV/bin/pip" install -q --no-deps --no-index --find-links "$WHEELS" pyslurm
   touch "$READY"
 fi

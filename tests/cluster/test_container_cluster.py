@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
+
 import pytest
 
 from tests.cluster.conftest import Login, compose, eventually, manage
 
 KEY = "/etc/munge/munge.key"
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+
+
+def test_the_overlay_fits_on_slurm_docker_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Docker Compose makes of it beside a file in another folder, with nothing set but where slurmcast is."""
+    files = os.environ["COMPOSE_FILE"].split(":")[:2]
+    for name in ("COMPOSE_FILE", "SLURM_VERSION", "SLURM_UID", "SLURMCAST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("SLURM_IMAGE")
+    base = tmp_path / "docker-compose.yml"
+    base.write_text(Path(files[0]).read_text().replace("${SLURM_IMAGE}", "slurm-docker-cluster:25.11.4"))
+    forgotten = compose("-f", str(base), "-f", files[1], "config", "--quiet")
+    assert forgotten.returncode != 0 and "set SLURMCAST to the folder of slurmcast" in forgotten.stderr
+    monkeypatch.setenv("SLURMCAST", "/srv/slurmcast")
+    done = compose("-f", str(base), "-f", files[1], "config", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    services, volumes = (json.loads(done.stdout)[part] for part in ("services", "volumes"))
+    for name, target in (("slurmctld", "node"), ("slurmcastd", "service"), ("login", "login")):
+        build = services[name]["build"]
+        assert (build["context"], build["target"]) == ("/srv/slurmcast", target)
+        assert build["args"] == {"SLURM_IMAGE": "slurm-docker-cluster:25.11.4"}
+        assert services[name]["image"] == f"slurmcast-{target}:25.11.4"
+    assert services["slurmctld"]["depends_on"].keys() == {"slurmdbd", "slurmcast-setup"}
+    assert "uid=990," in volumes["slurmcast_spool"]["driver_opts"]["o"]
 
 
 @pytest.mark.parametrize("service", ["munge", "slurmcastd", "slurmcast-agent", "login"])

@@ -1,6 +1,7 @@
 #!/bin/bash
 # What the container cluster needs on a Debian 12 or 13 machine: podman, Docker Compose, and the images, made from the lab's
 # root since no registry is needed.  Does only what is missing.     usage: setup.sh    (after slurm/lab/setup.sh)
+# Its exit status is 77, with the reason, where this machine can't run containers.
 set -euo pipefail
 source "$(dirname "$0")/common.sh"
 [ "$(id -u)" = 0 ] || die "must run as root (it makes images and containers)"
@@ -41,12 +42,14 @@ build() {
 }
 
 make_images() {
-  local name
+  local name trouble
   if ! images image exists "$LAB_ROOT"; then
     images rmi --all --force > /dev/null 2>&1 || true # of an older root
     logged import import_root
     say "image $LAB_ROOT"
   fi
+  trouble=$(images run --rm --network=none "$LAB_ROOT" true 2>&1) ||
+    { echo "[cluster] this machine can't run containers: $(tail -n 1 <<< "$trouble")" >&2; exit 77; }
   logged image-base build -t "$SLURM_IMAGE" --build-arg LAB_ROOT="$LAB_ROOT" -f "$DOCKER_DIR/local/Dockerfile"
   for name in node service login; do
     logged "image-$name" build -t "slurmcast-$name:$SLURM_VERSION" --target $name --build-arg SLURM_IMAGE="$SLURM_IMAGE" \
