@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from slurmcast.cli import main
 from slurmcast.config import Config, ProbeConfig
+from slurmcast.evaluate import evaluate
 from slurmcast.evaluation.promotion import verdict
 from slurmcast.probe import Registry
 from slurmcast.train import TrainError, known_cases, rollback, train_from_store, versions
@@ -70,6 +71,17 @@ def test_one_that_has_seen_the_test_is_stood_for_by_its_kind(config: Config, mon
     assert "worse than a model of the kind in use, size+ratio, trained on the same jobs" in answer["reason"]
     again = train_from_store(config)
     assert again["promoted"] and "better than no model on the 12 newest jobs" in again["reason"]
+
+
+@pytest.mark.parametrize("other", ["h100", ""])
+def test_a_partition_may_have_gpus_of_several_types(config: Config, other: str) -> None:
+    fill(config, jobs(100))
+    with closing(sqlite3.connect(config.paths.store)) as store, store:
+        some = "UPDATE outcome SET outcome = json_set(outcome, '$.gpu_type', ?) WHERE job_id % 3 = 0"
+        store.execute(some, (other,))
+    answer = train_from_store(config)
+    assert answer["examples"] == 100 and "the 20 newest jobs" in answer["reason"]
+    assert evaluate(config, 0.8)["newer"] == 20
 
 
 def test_a_model_of_another_encoder_counts_as_none(config: Config) -> None:

@@ -91,4 +91,5 @@ def site(config: Config, known: Sequence[Case]) -> tuple[Site, dict[str, str]]:
     type_of = {part.name: part.gpu_type or part.name for part in config.partition}
     type_of |= {case.label.outcome.partition: case.type for case in known}
     power_w = {type_of[part.name]: part.prior_power_w for part in config.partition}
-    return Site({gpu_type: gpu_type for gpu_type in type_of.values()}, power_w), type_of
+    types = [*type_of.values(), *(case.type for case in known)]  # a partition may have several, or have had none
+    return Site({gpu_type: gpu_type for gpu_type in types}, power_w), type_of
