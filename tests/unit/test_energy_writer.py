@@ -146,11 +146,11 @@ def test_a_run_that_slurm_refuses_holds_up_no_other_but_a_slurm_that_is_away_doe
 
 
 def test_a_file_that_cannot_be_read_is_said(world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for damage in ("[[7", "[7]", '[["x", 1, 2, {}]]', "{}7"):
+    for damage in ("[[7", "[7]", '[["x", 1, 2, {}]]', "{}7", '[[1e999, 1, 2, {"ended": 3}]]', "[" * 100_000):
         (tmp_path / "energies.json").write_text(damage)
         world.restart()
         assert world.writer.runs == {}
-    assert caplog.text.count("energies of runs that waited aren't written") == 4
+    assert caplog.text.count("energies of runs that waited aren't written") == 6
 
 
 def test_what_a_full_disk_kept_back_is_written_down_later(world: World, tmp_path: Path) -> None:

@@ -147,10 +147,11 @@ def test_one_bad_record_holds_up_no_other(daemon: Daemon, tmp_path: Path) -> Non
     ]
     sender, outbox = reporter(daemon.config, tmp_path, *bad, RECORD)
     (outbox.folder / "broken.json").write_text("{")
+    (outbox.folder / "deep.json").write_text("[" * 100_000)
     daemon.start()
     sender.send()
     assert lying(outbox) == []
-    assert len(list((tmp_path / "node/refused").iterdir())) == 9
+    assert len(list((tmp_path / "node/refused").iterdir())) == 10
     assert "node 'login-1' isn't in meter.nodes" in daemon.log
 
 

@@ -55,7 +55,7 @@ class EnergyWriter:
                 self.runs[job_id, submit_time, start_time] = from_json(Awaited, awaited)
         except FileNotFoundError:
             pass
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
             log.warning("%s can't be read (%s): energies of runs that waited aren't written", self.path, error)
         self._saved = self.runs
 

@@ -87,7 +87,7 @@ class State:
             return from_json(Saved, json.loads(self._path.read_bytes()))
         except FileNotFoundError:
             return None
-        except (ValueError, CodecError):
+        except (ValueError, RecursionError, CodecError):
             self._path.replace(self._path.with_name("runs.unreadable.json"))
             return None
 
@@ -142,7 +142,7 @@ class Outbox:
                 yield path, json.loads(path.read_bytes())
             except FileNotFoundError:  # it had to make room meanwhile
                 continue
-            except ValueError:
+            except (ValueError, RecursionError):
                 self.refuse(path)
 
     def refuse(self, path: Path) -> None:
