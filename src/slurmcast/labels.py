@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slurmcast.probe.examples import Example
 from slurmcast.probe.history import Kin, Run
+from slurmcast.store.promises import Promise
 from slurmcast.store.records import Label, Origin
+
+Finished = TypeVar("Finished", Label, Promise)
 
 MIN_TIME_S = 1.0
 """Slurm counts whole seconds: a shorter run is taken for one of a second."""
@@ -52,20 +56,20 @@ def runs(labels: Iterable[Label], origin: Origin) -> list[Run]:
     ]
 
 
-def of_one_kind(labels: Iterable[Label]) -> list[Label]:
-    """``labels`` with energies of one kind, that of the run which was measured last: whole nodes' (of Slurm's
+def of_one_kind(finished: Iterable[Finished]) -> list[Finished]:
+    """``finished`` runs with energies of one kind, that of the run which was measured last: whole nodes' (of Slurm's
     ConsumedEnergy) and GPUs' don't compare. The others have none."""
-    listed = list(labels)
-    measured = [label.outcome for label in listed if label.outcome.energy_kwh is not None]
+    listed = list(finished)
+    measured = [run.outcome for run in listed if run.outcome.energy_kwh is not None]
     of_nodes = {outcome.energy_method == "slurm" for outcome in measured}
     if len(of_nodes) < 2:
         return listed
     last = max(measured, key=lambda outcome: outcome.end_time).energy_method == "slurm"
     return [
-        label
-        if (label.outcome.energy_method == "slurm") is last
-        else replace(label, outcome=replace(label.outcome, energy_kwh=None))
-        for label in listed
+        run
+        if (run.outcome.energy_method == "slurm") is last
+        else replace(run, outcome=replace(run.outcome, energy_kwh=None))
+        for run in listed
     ]
 
 

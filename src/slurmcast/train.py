@@ -12,6 +12,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from slurmcast.codec import to_json
 from slurmcast.config import Config
+from slurmcast.drift.changes import Changes, changes
+from slurmcast.drift.figures import Alarm
 from slurmcast.drift.trainings import Busy, Training, recorded
 from slurmcast.drift.watch import Look, keep, last_look, look
 from slurmcast.encoder.base import EncoderError
@@ -57,7 +59,7 @@ def train_from_store(config: Config, kind: str | None = None, force: bool = Fals
     if kind is not None:
         config = replace(config, probe=replace(config.probe, kind=cast(Any, kind)))
     with _opened(config) as store:
-        return _recorded(config, store, "by hand", force)
+        return _recorded(config, store, "by hand", _watched(config, store), force)
 
 
 @said
@@ -66,15 +68,15 @@ def train_when_due(config: Config) -> dict[str, Any]:
     with _opened(config) as store:
         seen = _watched(config, store)
         answer = {"due": seen.due.now, "because": seen.due.reason}
-        return answer | _recorded(config, store, seen.due.reason) if seen.due.now else answer
+        return answer | _recorded(config, store, seen.due.reason, seen) if seen.due.now else answer
 
 
-def _recorded(config: Config, store: Store, because: str, force: bool = False) -> dict[str, Any]:
-    """Train, and write down what came of it."""
+def _recorded(config: Config, store: Store, because: str, seen: Look, force: bool = False) -> dict[str, Any]:
+    """Train, and write down what came of it. ``seen``: a look at the model in use."""
     registry = Registry(config.paths.models)
     training = Training(time.time(), because, store.label_count(), registry.current() or "")
     with recorded(registry.folder, training) as end:
-        answer = _train(config, registry, store, force)
+        answer = _train(config, registry, store, seen.alarms, force)
         end(answer["promoted"], answer["reason"], answer.get("model", ""))
     _watched(config, store)
     return answer
@@ -87,17 +89,20 @@ def _watched(config: Config, store: Store) -> Look:
     return seen
 
 
-def _train(config: Config, registry: Registry, store: Store, force: bool) -> dict[str, Any]:
+def _train(config: Config, registry: Registry, store: Store, alarms: Sequence[Alarm], force: bool) -> dict[str, Any]:
     probe, encoder = config.probe, name_of(config.encoder)
     ordered = _cases(config, store)
     where, type_of = site(config, ordered)
+    present = in_use(registry, encoder)
+    new = changes(alarms, type_of)
+    known = (dict(present.figures.get("changes", {})) if present is not None else {}) | new
 
-    def train(known: Sequence[Case], kind: str) -> Model:
-        return trained(known, replace(probe, kind=cast(Any, kind)), encoder, type_of)
+    def train(cases: Sequence[Case], kind: str, heeded: Changes) -> Model:
+        return trained(cases, replace(probe, kind=cast(Any, kind)), encoder, type_of, heeded)
 
     verdict: Verdict | None = None
     try:
-        verdict = trial(ordered, probe.kind, train, in_use(registry, encoder), where, type_of)
+        verdict = trial(ordered, probe.kind, train, present, where, type_of, known, min(new.values(), default=None))
         reason = verdict.reason
     except TooFewJobs as error:
         reason = str(error)
@@ -112,8 +117,10 @@ def _train(config: Config, registry: Registry, store: Store, force: bool) -> dic
     }
     if not answer["promoted"]:
         return answer
-    model = train(ordered, probe.kind)
+    heeded = dict(verdict.changes if verdict is not None else known)
+    model = train(ordered, probe.kind, heeded)
     figures = {**model.figures, "learned_until": max(case.ended for case in ordered), "promoted_because": reason}
+    figures["changes"] = heeded
     figures["tested"] = to_json(verdict.rows) if verdict is not None else []
     version = registry.add(replace(model, figures=figures))
     registry.promote(version, ("forced; " if force else "") + reason)

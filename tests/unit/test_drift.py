@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ import pytest
 from slurmcast.config import TrainConfig
 from slurmcast.drift.cusum import cusum, threshold
 from slurmcast.drift.due import due
-from slurmcast.drift.figures import ALL, DAY_S, alarms, table, wilson
-from slurmcast.model import Estimate, Interval, Outcome, Source
+from slurmcast.drift.figures import ALL, alarms, table, wilson
+from slurmcast.model import DAY_S, Estimate, Interval, Outcome, Source
 from slurmcast.store.promises import Promise
 
 APART = 500
@@ -53,6 +54,7 @@ def test_the_sum_is_the_log_likelihood_ratio() -> None:
     level = cusum([1, 1, 0, 1], promised=0.2, risen=0.4, threshold=1.0)
     assert level.now == pytest.approx(3 * math.log(2) + math.log(0.6 / 0.8))
     assert level.crossed == 1
+    assert level.rose == 0
     assert cusum([0] * 50, 0.2, 0.4, 1.0).now == 0
     assert cusum([0] * 50 + [1, 1], 0.2, 0.4, 1.0).crossed == 51  # a good past is no credit
 
@@ -66,6 +68,22 @@ def test_the_threshold_keeps_false_alarms_as_rare_as_asked(promised: float, obse
         crossed = cusum(values, promised, promised + 0.2, height).crossed
         runs.append(len(values) if crossed is None else crossed + 1)
     assert observations < np.mean(runs) < 5 * observations
+
+
+def test_the_rise_begins_after_the_last_zero() -> None:
+    level = cusum([1, 0, 0, 0, 0, 1, 1, 0, 1, 0, 0, 0, 0], 0.2, 0.4, 1.5)
+    assert (level.crossed, level.rose) == (8, 5), "what comes after the crossing moves nothing"
+    assert cusum([1, 0, 0, 0, 0, 1], 0.2, 0.4, 5.0).rose == 5
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_when_it_changed_is_told_to_some_observations(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    (found,) = alarms([*outside(rng, 0.1, 200), *outside(rng, 0.8, 40, first=200)], 0.0, APART)
+    assert abs((found.changed - 1e6) / 60 - 199) <= 6
+    at_once = [promise(i, inside=False) for i in range(40)]
+    (found,) = alarms(at_once, 0.0, APART)
+    assert found.changed == at_once[0].outcome.start_time
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -118,6 +136,16 @@ def test_unknown_work_is_found_where_it_is_more_than_usual(usual: float, share: 
     unknown = rng.random(150) < share
     seen = [promise(i, source=Source.PRIOR if u else Source.PROBE) for i, u in enumerate(unknown)]
     assert [alarm.what for alarm in alarms(seen, usual, APART)] == (["unknown"] if found else [])
+
+
+def test_energies_of_another_kind_count_for_nothing() -> None:
+    """A site whose GPUs are measured now: what whole nodes took before says nothing of that."""
+    of_nodes = [promise(i, energy_inside=False) for i in range(40)]
+    of_nodes = [replace(p, outcome=replace(p.outcome, energy_method="slurm")) for p in of_nodes]
+    assert [alarm.target for alarm in alarms(of_nodes, 0.0, APART)] == ["energy"]
+    mixed = [*of_nodes, promise(40, energy_inside=True)]
+    assert not alarms(mixed, 0.0, APART)
+    assert [row.jobs for row in table(mixed) if row.target == "energy"] == [1]
 
 
 def test_what_was_preliminary_counts_as_nothing() -> None:

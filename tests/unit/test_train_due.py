@@ -74,6 +74,7 @@ def test_from_the_first_jobs_to_drift(config: Config) -> None:
     drifted = train_when_due(config)
     assert drifted["due"] and "have drifted" in drifted["because"] and drifted["model"] == in_use(config)
     assert in_use(config) != first["model"]
+    assert set(drifted["figures"]["changes"]) == {"fast", "slow"}, "what changed is kept with the model"
     seen = last_look(config.paths.models)
     assert seen is not None and not seen.alarms and seen.model == in_use(config)
     assert [t.result for t in trainings(config.paths.models)] == ["promoted", "promoted"]

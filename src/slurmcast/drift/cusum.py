@@ -20,6 +20,9 @@ class Level:
     """0 where nothing speaks for a rise."""
     crossed: int | None
     """Index of the first observation at which it reached the threshold, None where it never did."""
+    rose: int
+    """Index of the first observation of the rise that crossed, or of the one that goes on: before it the sum was 0. The
+    most likely moment of the change (Page 1954)."""
 
 
 def cusum(values: Iterable[float], promised: float, risen: float, threshold: float) -> Level:
@@ -31,12 +34,14 @@ def cusum(values: Iterable[float], promised: float, risen: float, threshold: flo
     between are fine too: while the promise holds, the factor's mean is at most 1.
     """
     bet = (risen - promised) / (promised * (1 - promised))
-    level, crossed = 0.0, None
+    level, crossed, rose = 0.0, None, 0
     for index, value in enumerate(values):
         level = max(0.0, level + math.log1p(bet * (value - promised)))
         if crossed is None and level >= threshold:
             crossed = index
-    return Level(level, crossed)
+        if crossed is None and level == 0:
+            rose = index + 1
+    return Level(level, crossed, rose)
 
 
 def threshold(promised: float, risen: float, observations: float) -> float:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from slurmcast.drift.cusum import cusum, threshold
-from slurmcast.labels import MIN_TIME_S
-from slurmcast.model import Interval, Source
+from slurmcast.labels import MIN_TIME_S, of_one_kind
+from slurmcast.model import DAY_S, Interval, Source
 from slurmcast.store.promises import Promise
 
 TARGETS = ("time", "energy")
@@ -28,7 +28,6 @@ RISE = 0.2
 """The rise that is looked for: 40 % outside in place of 20 %. Up to about half of it is never an alarm."""
 USUALLY_UNKNOWN = 0.1
 """Share of jobs of which a model says nothing, where no test said."""
-DAY_S = 86400
 ALL = "all"
 """In the place of a partition: all together."""
 
@@ -47,6 +46,8 @@ class Alarm:
     share: float
     """Of the observations since the model was put to use."""
     promised: float
+    changed: float
+    """When it began, as far as the test can tell: when the last run ended that spoke for the promise as a whole."""
 
     @property
     def text(self) -> str:
@@ -64,7 +65,7 @@ def alarms(promises: Sequence[Promise], unknown: float | None, false_alarm_jobs:
     ``unknown``: the share of jobs that were unknown to it when it was tested, None where that isn't known.
     ``false_alarm_jobs``: about how many observations pass on average until a false alarm, of all tests together.
     """
-    final = [promise for promise in promises if promise.model is not None]
+    final = of_one_kind(promise for promise in promises if promise.model is not None)
     usual = min(max(USUALLY_UNKNOWN if unknown is None else unknown, 0.02), 0.95 - RISE)
     streams: list[tuple[str, str, str, float, list[tuple[Promise, float]]]] = [
         ("unknown", "time", ALL, usual, [(promise, float(not _is_learned(promise))) for promise in final])
@@ -81,7 +82,8 @@ def alarms(promises: Sequence[Promise], unknown: float | None, false_alarm_jobs:
         height = threshold(promised, promised + RISE, false_alarm_jobs * len(streams))
         level = cusum(observed, promised, promised + RISE, height)
         if level.crossed is not None:
-            found.append(Alarm(what, target, name, moments[level.crossed], fmean(observed), promised))
+            changed = moments[level.rose - 1] if level.rose else values[0][0].outcome.start_time
+            found.append(Alarm(what, target, name, moments[level.crossed], fmean(observed), promised, changed))
     return found
 
 
@@ -107,9 +109,9 @@ class Row:
 def table(promises: Sequence[Promise]) -> tuple[Row, ...]:
     """A row for each target and partition, and for all partitions together where there are several."""
     names = sorted({promise.outcome.partition for promise in promises})
-    rows = []
+    rows, of_kind = [], of_one_kind(promises)
     for target in TARGETS:
-        measured = [promise for promise in promises if math.isfinite(_truth(promise, target))]
+        measured = [promise for promise in of_kind if math.isfinite(_truth(promise, target))]
         for name in ([ALL] if len(names) > 1 else []) + names:
             own = [promise for promise in measured if name in (ALL, promise.outcome.partition)]
             if own:

@@ -10,6 +10,7 @@ from statistics import fmean
 import numpy as np
 
 from slurmcast.config import ProbeConfig
+from slurmcast.drift.changes import apart
 from slurmcast.evaluation.cases import TARGETS, Case
 from slurmcast.labels import examples, runs
 from slurmcast.model import Estimate, Interval, Source
@@ -144,9 +145,16 @@ def as_given(prior: Estimator, history: Estimator, probe: Estimator | None) -> E
     return estimate
 
 
-def trained(known: Sequence[Case], config: ProbeConfig, encoder: str, type_of: Mapping[str, str]) -> Model:
-    """A probe trained on ``known`` jobs. Raises :class:`slurmcast.probe.TrainingError`."""
-    labels = [case.label for case in known]
+def trained(
+    known: Sequence[Case],
+    config: ProbeConfig,
+    encoder: str,
+    type_of: Mapping[str, str],
+    changes: Mapping[str, float] | None = None,
+) -> Model:
+    """A probe trained on ``known`` jobs, with ``changes`` of partitions (:mod:`slurmcast.drift.changes`). Raises
+    :class:`slurmcast.probe.TrainingError`."""
+    labels = apart([case.label for case in known], changes or {})
     vectors = {case.label.text_key: case.vector for case in known}
     result = train(examples(labels, vectors), config, encoder=encoder, partitions=type_of)
     return result.model

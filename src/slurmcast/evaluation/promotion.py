@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 import numpy as np
 
+from slurmcast.drift.changes import Changes
 from slurmcast.drift.figures import Row, table
 from slurmcast.evaluation.cases import TARGETS, Case, checked, split
 from slurmcast.evaluation.estimators import Estimator, as_given, by_history, by_model, by_prior
@@ -30,8 +31,9 @@ SHARE = 0.8
 ENOUGH = 20
 """Jobs since the model in use was trained from which these alone are the test."""
 
-Train = Callable[[Sequence[Case], str], Model]
-"""Trains a model of a kind on cases. Raises :class:`slurmcast.probe.TrainingError`."""
+Train = Callable[[Sequence[Case], str, Changes], Model]
+"""Trains a model of a kind on cases, with the changes of partitions that it is to heed. Raises
+:class:`slurmcast.probe.TrainingError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Verdict:
     """The same without the candidate."""
     rows: tuple[Row, ...] = ()
     """How the candidate's estimates came true."""
+    changes: Changes = field(default_factory=dict)
+    """The changes that it heeded."""
 
 
 def trial(
@@ -57,6 +61,8 @@ def trial(
     in_use: Model | None,
     site: Site,
     type_of: Mapping[str, str],
+    changes: Changes,
+    drifted: float | None = None,
 ) -> Verdict:
     """Test a model of ``kind`` against ``in_use`` (None: there is none) on the newest of the ``ordered`` jobs.
 
@@ -67,17 +73,24 @@ def trial(
       candidate, stands for it. Where the candidate is of that kind too, the two are one and the same, and the final one
       will only have learned from more: it has to be better than what is given without a model.
 
+    Where there were ``changes`` of partitions there are two candidates, one that heeds them and one that doesn't: the
+    better one stands. ``drifted``: estimates of the one in use have drifted from then on, in Unix seconds. Every second
+    job since is then the test. If it were all the newest, candidates would know next to nothing of what is new.
+
     Raises :class:`slurmcast.evaluation.cases.TooFewJobs` and TrainingError.
     """
     since = [case for case in ordered if in_use is not None and case.ended > learned_until(in_use)]
     if in_use is not None and len(since) >= ENOUGH:
         newest = since[-max(ENOUGH, round((1 - SHARE) * len(ordered))) :]
-        older, newer = checked(ordered[: len(ordered) - len(newest)], newest)
+        if drifted is not None:
+            newest = [case for case in since if case.ended > drifted][1::2]
+        tested = {id(case) for case in newest}
+        older, newer = checked([case for case in ordered if id(case) not in tested], newest)
         other: Model | None = in_use
         against = f"the model in use ({in_use.version})"
     else:
         older, newer = split(ordered, SHARE)
-        other = train(older, in_use.kind) if in_use is not None and in_use.kind != kind else None
+        other = train(older, in_use.kind, changes) if in_use is not None and in_use.kind != kind else None
         against = f"a model of the kind in use, {other.kind}, trained on the same jobs" if other else "no model"
     prior, history = by_prior(site, type_of), by_history(older, site)
 
@@ -85,10 +98,15 @@ def trial(
         return as_given(prior, history, by_model(model) if model is not None else None)
 
     fallback = marginals(older)
-    made = [*map(given(train(older, kind)), newer)]
-    found = verdict(losses(newer, made, fallback), losses(newer, [*map(given(other), newer)], fallback), against)
-    promises = [Promise(case.key, "", estimate, case.label.outcome) for case, estimate in zip(newer, made, strict=True)]
-    return replace(found, rows=table(promises))
+    theirs = losses(newer, [*map(given(other), newer)], fallback)
+
+    def candidate(heeded: Changes) -> Verdict:
+        made = [*map(given(train(older, kind, heeded)), newer)]
+        cases = zip(newer, made, strict=True)
+        rows = table([Promise(case.key, "", estimate, case.label.outcome) for case, estimate in cases])
+        return replace(verdict(losses(newer, made, fallback), theirs, against), rows=rows, changes=heeded)
+
+    return min(map(candidate, (changes, {}) if changes else ({},)), key=lambda found: found.loss)
 
 
 def verdict(ours: Sequence[float], theirs: Sequence[float], against: str) -> Verdict:
