@@ -52,6 +52,11 @@ def test_the_login_container_has_neither_daemons_nor_the_key(path: str) -> None:
     assert compose("exec", "-T", "login", "test", "-e", path).returncode == 1
 
 
+def test_doctor_finds_nothing_wrong(login: Login) -> None:
+    done = compose("exec", "-T", "slurmcast-agent", "slurmcast", "doctor")
+    assert done.returncode == 0 and "FAIL" not in done.stdout, done.stdout
+
+
 def test_a_demo_job_is_explained(login: Login) -> None:
     shown = login.run("first-job", "vit-cifar")
     job_id = int(shown.split()[3])
@@ -110,11 +115,17 @@ def test_a_job_on_a_killed_worker_runs_again(login: Login) -> None:
     login.reaches(job_id, "COMPLETED", 90)
 
 
+def lease() -> str:
+    return compose("exec", "-T", "slurmctld", "cat", "/run/slurmcast/lease").stdout
+
+
 def test_jobs_start_without_the_agent(login: Login) -> None:
     manage("stop", "slurmcast-agent")
+    assert lease().startswith("off ")
     job_id = login.sbatch(seconds=1)
     login.reaches(job_id, "COMPLETED", 40)
     manage("start", "slurmcast-agent")
+    eventually(lambda: lease().startswith("on "), "the agent is back", 30)
     late = login.sbatch(seconds=1)
     eventually(lambda: login.decided(late), f"job {late} is decided", 30)
 

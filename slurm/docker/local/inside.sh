@@ -37,6 +37,8 @@ if [ $status = 0 ]; then
   say "ready: a100-1 with 2 stand-in GPUs, a6000-1 with 4"
   "$@" || { status=$?; failed "the command, with status $status"; }
 fi
+ids=$(timeout 30 "${podman[@]}" ps --all --quiet --no-trunc) || ids=
 timeout 60 "${podman[@]}" rm --all --force --time 0 > /dev/null 2>&1 || true # so that no cgroup stays behind
+for id in $ids; do rmdir /sys/fs/cgroup/unified/libpod_parent/libpod-"$id" 2> /dev/null || true; done # runc forgets it
 say "gone"
 exit $status # as pid 1 of its namespace this ends every process that still runs
