@@ -47,7 +47,9 @@ def said(function: Callable[P, T]) -> Callable[P, T]:
         except sqlite3.Error as error:
             raise TrainError(f"store.db or embeddings.db: {error}; run as the user of slurmcastd") from None
         except OSError as error:
-            raise TrainError(f"{error.filename}: {error.strerror}; run as the user of slurmcastd") from None
+            where = f"{error.filename}: " if error.filename else ""
+            remedy = "; run as the user of slurmcastd" if isinstance(error, PermissionError) else ""
+            raise TrainError(f"{where}{error.strerror or error}{remedy}") from None
 
     return inner
 

@@ -28,7 +28,7 @@ from slurmcast.encoder.cache import VectorCache
 from slurmcast.model import Estimate
 from slurmcast.probe import Example, Model, Registry
 from slurmcast.store.store import Store
-from slurmcast.train import TrainError, train_from_store, train_when_due
+from slurmcast.train import TrainError, said, train_from_store, train_when_due
 from tests.unit.store_world import fill, jobs, site
 
 
@@ -147,6 +147,26 @@ def test_a_full_disk_leaves_the_model_in_use(config: Config) -> None:
     registry = Registry(config.paths.models)
     assert (registry.current(), registry.versions()) == (first, [first])
     assert "failed: " in trainings(config.paths.models)[-1].reason
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (OSError(errno.EROFS, "Read-only file system", "/models/x"), "/models/x: Read-only file system"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "x"),
+            "x: Permission denied; run as the user of slurmcastd",
+        ),
+    ],
+)
+def test_what_a_disk_complains_of_is_said(fault: OSError, told: str) -> None:
+    def fails() -> None:
+        raise fault
+
+    with pytest.raises(TrainError) as failed:
+        said(fails)()
+    assert str(failed.value) == told
 
 
 def test_a_look_that_cannot_be_left_leaves_no_draft(tmp_path: Path) -> None:
