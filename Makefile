@@ -4,6 +4,8 @@ SHELL := /bin/bash
 LAB := slurm/lab/lab
 BIN := .venv/bin
 PYTEST_ARGS ?=
+# The lab's tests wait more than they compute: one worker has them, the other the unit tests, file by file.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest $(or $(PYTEST_ARGS),-n 2 --dist loadgroup --no-loadscope-reorder)
 
 .PHONY: help setup demo test lint lab unit bench clean
 help: ## this list
@@ -17,11 +19,11 @@ demo: setup ## the main job on a real Slurm, measured against the same cluster w
 	@demo/run
 
 test: setup lint ## everything: lint, format, types, unit tests, tests in the real Slurm and beside its containers
-	@LAB_QUIET=1 $(LAB) $(BIN)/pytest $(PYTEST_ARGS)
 	@[ -n "$(PYTEST_ARGS)" ] || $(MAKE) --no-print-directory cluster-test
+	@LAB_QUIET=1 $(LAB) env $(PYTEST)
 
 unit: setup ## the fast tests only
-	@LAB_CLUSTER=0 $(LAB) $(BIN)/pytest tests/unit $(PYTEST_ARGS)
+	@LAB_CLUSTER=0 $(LAB) env $(PYTEST) tests/unit
 
 lint: setup ## ruff, format, mypy
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
