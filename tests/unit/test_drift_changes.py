@@ -107,3 +107,5 @@ def test_the_trial_decides_whether_a_change_is_heeded(
     assert (found.changes == said) is heeded
     assert found.tested == 20, "every second job since"
     assert found.promote or not changed
+    assert "20 jobs since the change, every second one" in found.reason
+    assert found.reason.endswith("), knowing that slow changed") is heeded

@@ -79,11 +79,13 @@ def trial(
 
     Raises :class:`slurmcast.evaluation.cases.TooFewJobs` and TrainingError.
     """
+    which = "newest jobs"
     since = [case for case in ordered if in_use is not None and case.ended > learned_until(in_use)]
     if in_use is not None and len(since) >= ENOUGH:
         newest = since[-max(ENOUGH, round((1 - SHARE) * len(ordered))) :]
         if drifted is not None:
             newest = [case for case in since if case.ended > drifted][1::2]
+            which = "jobs since the change, every second one,"
         tested = {id(case) for case in newest}
         older, newer = checked([case for case in ordered if id(case) not in tested], newest)
         other: Model | None = in_use
@@ -104,19 +106,21 @@ def trial(
         made = [*map(given(train(older, kind, heeded)), newer)]
         cases = zip(newer, made, strict=True)
         rows = table([Promise(case.key, "", estimate, case.label.outcome) for case, estimate in cases])
-        return replace(verdict(losses(newer, made, fallback), theirs, against), rows=rows, changes=heeded)
+        found = verdict(losses(newer, made, fallback), theirs, against, which)
+        heeding = f", knowing that {' and '.join(sorted(heeded))} changed" if heeded else ""
+        return replace(found, reason=found.reason + heeding, rows=rows, changes=heeded)
 
     return min(map(candidate, (changes, {}) if changes else ({},)), key=lambda found: found.loss)
 
 
-def verdict(ours: Sequence[float], theirs: Sequence[float], against: str) -> Verdict:
+def verdict(ours: Sequence[float], theirs: Sequence[float], against: str, which: str = "newest jobs") -> Verdict:
     """The candidate may be worse by no more than the standard error of the mean difference, job by job."""
     differences = np.subtract(ours, theirs)
     mean, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(len(differences))
     promote = mean <= error if against != "no model" else mean < 0
     how = "better than" if mean < 0 else "as good as" if promote else "worse than"
     figures = f"mean loss {fmean(ours):.3f} against {fmean(theirs):.3f}, difference {mean:+.3f} +- {error:.3f}"
-    reason = f"{how} {against} on the {len(differences)} newest jobs ({figures})"
+    reason = f"{how} {against} on the {len(differences)} {which} ({figures})"
     return Verdict(promote, reason, len(differences), fmean(ours), fmean(theirs))
 
 
