@@ -11,6 +11,8 @@ from slurmcast.config.tables import ranged
 
 MOST_KAPPA = 1e9
 """In 1/(GPU s kWh): far beyond the break-even of any job, and values stay finite."""
+MOST_S = 2 * 10**9
+"""What may be as good as for ever: 63 years."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,9 @@ class DaemonConfig:
     """Take the sources that sbatch's cli_filter hands over with the submitter's rights."""
     keep_scripts: bool = False
     munge_socket: str = ""
-    spool_expiry_s: int = 86400
+    spool_expiry_s: int = ranged(86400, 1, MOST_S)
     """Submissions that never became a job (``--test-only``, rejected) are forgotten after this time."""
-    readback_after_s: int = 10
+    readback_after_s: int = ranged(10, 0, MOST_S)
     """How long a job may be unknown before its script is read back from Slurm."""
 
 
@@ -117,9 +119,9 @@ class StarCoderConfig:
     layer: Literal["pre_norm", "post_norm"] = "pre_norm"
     """The last block's output (the paper), or that after the final norm (transformers' ``last_hidden_state``)."""
     pooling: Literal["last", "mean"] = "last"
-    window: int = 4096
+    window: int = ranged(4096, 16, 10**9)
     """Tokens read at a time, fewer where the model's context is shorter."""
-    batch_tokens: int = 8192
+    batch_tokens: int = ranged(8192, 1, 10**9)
     """Tokens in one forward pass, with padding."""
 
 
