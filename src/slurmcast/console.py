@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
@@ -15,14 +16,19 @@ import click
 
 from slurmcast.client import ClientError
 from slurmcast.config import ConfigError
+from slurmcast.times import moment
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+BAD_REQUEST = 400
+"""The daemon's status for what nobody can be answered, such as a partition that it doesn't manage."""
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
 class Failure(click.ClickException):
-    """Something could not be done (exit 1); wrong usage is click's own exit 2."""
+    """Something could not be done (exit 1). What was asked for wrongly, names that aren't there too, is click's own
+    UsageError (exit 2)."""
 
     exit_code = 1
 
@@ -57,6 +63,11 @@ def reads(read: Callable[[str], Any]) -> Callable[[click.Context, click.Paramete
     return callback
 
 
+def time_option(name: str, meaning: str) -> Callable[[F], F]:
+    """An option that has Unix seconds, given in one of :data:`slurmcast.times.FORMS`, or None."""
+    return click.option(name, metavar="T", callback=reads(lambda text: moment(text, time.time())), help=meaning)
+
+
 def guarded(command: F) -> F:
     """Let expected errors end a command with one line on stderr instead of a traceback."""
 
@@ -66,7 +77,11 @@ def guarded(command: F) -> F:
             result = command(*args, **kwargs)
             sys.stdout.flush()
             return result
-        except (ClientError, ConfigError) as error:
+        except ClientError as error:
+            if error.status == BAD_REQUEST:
+                raise click.UsageError(str(error)) from None
+            raise Failure(str(error)) from None
+        except ConfigError as error:
             raise Failure(str(error)) from None
         except PermissionError as error:
             raise Failure(f"{error.filename}: {error.strerror}; run as root or as the user that owns it") from None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -162,6 +164,25 @@ def test_only_the_agents_user_imports(services: Services) -> None:
     services.kill("daemon")
     alone = subprocess.run([*RUNNER, "slurmcast", "import"], capture_output=True, text=True, check=False)
     assert (alone.returncode, "slurmcastd doesn't run here" in alone.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_one_that_is_stopped_says_how_far_it_came(services: Services, stop: signal.Signals) -> None:
+    services.start("daemon")
+    began = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - 3600))
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)  # its user is another one
+        slow = Path(folder) / "sacct"
+        slow.write_text('#!/bin/sh\ntouch "$0.began"; sleep 1; exec /usr/bin/sacct "$@"\n')
+        slow.chmod(0o755)
+        path = f"PATH={folder}:{os.environ['PATH']}"
+        words = [*RUNNER, "env", path, sys.executable, "-m", "slurmcast.cli", "import", "--restart", "--since", began]
+        importing = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        eventually(slow.with_name("sacct.began").exists, "sacct is at work")
+        subprocess.run(["pkill", f"-{stop.name[3:]}", "-P", str(importing.pid)], check=True)
+        _, said = importing.communicate(timeout=30)
+    told = f"Error: stopped at {began.replace('T', ' ')}; what is stored stays, the next import goes on from there"
+    assert (importing.returncode, said.splitlines()[-1]) == (1, told)
 
 
 def test_a_slurmdbd_that_is_away_is_told(services: Services) -> None:

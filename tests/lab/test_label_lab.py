@@ -219,6 +219,8 @@ def test_the_budget(desk: Desk, slurm: Slurm) -> None:
     desk.plain("a.sh", 1, "--gpus=1", minutes=3)
     desk.plain("b.sh", 1.1, "--gpus=2", minutes=30)
     assert "give a budget" in desk.label(fails=2)[1]
+    said = desk.label("--yes", "--partition", "nope", fails=2)[1]
+    assert "Slurm has no partition nope that you may see; it has " in said
     _, said = desk.label("--gpu-hours", "0.05", fails=1)
     assert "not enough" in said and "0.1 GPU h" in said
     assert not desk.arrays()

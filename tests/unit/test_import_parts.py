@@ -117,7 +117,7 @@ def test_a_refused_window_is_halved_to_an_end() -> None:
 @pytest.mark.parametrize(
     ("since", "expected"),
     [(None, Mark(100, 200, {"runs": 3})), (100, Mark(100, 200, {"runs": 3})), (150, Mark(100, 200, {"runs": 3})),
-     (50, Mark(50, 50)), (300, Mark(300, 300))],
+     (200, Mark(100, 200, {"runs": 3})), (50, Mark(50, 50))],
 )  # fmt: skip
 def test_where_an_import_goes_on(since: int | None, expected: Mark) -> None:
     assert Mark(100, 200, {"runs": 3}).resume(since) == expected
@@ -137,9 +137,13 @@ def test_marks_survive(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "left", "status", "told"),
     [
-        (["--since", "0001-01-01"], "", 2, "too far from now"),
-        (["--since", "9999-12-31"], "", 2, "both in the past"),
-        (["--until", "1960-01-01", "--since", "1950-01-01"], "", 2, "both in the past"),
+        (["--since", "0001-01-01"], "", 2, "'0001-01-01' is no time: must be like 2026-11-01, 2026-"),
+        (["--since", "7 days"], "", 2, "'7 days' is no time"),
+        (["--since", "7d", "--until", "8d"], "", 2, "must be in the past, and before --until"),
+        (["--since", "1h", "--until", "2100-01-01T08:00"], "", 1, "slurmcastd doesn't run here"),
+        (["--since", "2h"], '{"since": 1, "until": 1738000000}', 2, "between that and --since would never be imp"),
+        (["--since", "9999-12-30"], "", 2, "must be in the past"),
+        (["--until", "1960-01-01", "--since", "1950-01-01"], "", 2, "must be in the past"),
         ([], "{", 1, "--restart begins anew"),
         ([], "[" * 100_000, 1, "--restart begins anew"),
         ([], '{"since": 1, "until": 4000000000}', 1, "aren't in the past; was the clock wrong? --restart begins anew"),
@@ -149,7 +153,9 @@ def test_marks_survive(tmp_path: Path) -> None:
 )
 def test_times_that_no_import_can_have(words: list[str], left: str, status: int, told: str, tmp_path: Path) -> None:
     config, user = tmp_path / "slurmcast.toml", pwd.getpwuid(os.getuid()).pw_name
-    config.write_text(f'[paths]\nagent_state_dir = "{tmp_path}"\n[daemon]\nagent_user = "{user}"\n')
+    config.write_text(
+        f'[paths]\nrun_dir = "{tmp_path}"\nagent_state_dir = "{tmp_path}"\n[daemon]\nagent_user = "{user}"\n'
+    )
     if left:
         (tmp_path / "import.json").write_text(left)
     result = CliRunner().invoke(main, ["--config", str(config), "import", *words])

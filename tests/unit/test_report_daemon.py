@@ -152,7 +152,8 @@ def test_the_command(daemon: Daemon, tmp_path: Path) -> None:
         (("--user", ""), 2, "is no name"),
         (("--json", "--html", "x.html"), 2, "different things"),
         (("--html", "/nowhere/x.html"), 1, "/nowhere/x.html"),
-        (("--since", "2026-02-01", "--until", "2026-01-01"), 1, "since must be before until"),
+        (("--since", "2026-02-01", "--until", "2026-01-01"), 2, "--since must be before --until"),
+        (("--since", "2100-01-01"), 2, "which is now unless it is given"),
     ],
 )
 def test_wrong_usage(daemon: Daemon, words: tuple[str, ...], status: int, told: str) -> None:

@@ -16,7 +16,6 @@ from slurmcast.footprint import Site
 from slurmcast.report.rates import Rates, means
 from slurmcast.report.runs import Runs, from_rows
 from slurmcast.report.sketch import ERROR, LARGEST, Tally
-from slurmcast.report.span import moment
 from slurmcast.report.summary import summary
 from slurmcast.report.usage import MOST_ROWS, OTHERS
 from slurmcast.series import Series, read_series
@@ -237,27 +236,3 @@ def test_columns_of_rows() -> None:
     assert list(runs.user) == ["", "alice"] and runs.placed.tolist() == [True, False]
     assert runs.time_s[0].tolist() == [1, 2, 3] and runs.kwh[1].tolist() == [4, 5, 6]
     assert runs.energy_kwh[0] == 0.5 and math.isnan(runs.energy_kwh[1]) and math.isnan(runs.time_s[1, 0])
-
-
-NOW = datetime(2026, 11, 30, 12, 0, 0).timestamp()
-
-
-@pytest.mark.parametrize(
-    ("text", "then"),
-    [
-        ("2026-11-01", datetime(2026, 11, 1).timestamp()),
-        ("2026-11-01T08:30", datetime(2026, 11, 1, 8, 30).timestamp()),
-        ("2026-11-01T08:30+00:00", 1793521800.0),
-        (" 12h ", NOW - 12 * 3600),
-        ("7d", datetime(2026, 11, 23, 12).timestamp()),
-        ("4w", datetime(2026, 11, 2, 12).timestamp()),
-    ],
-)
-def test_times_as_people_give_them(text: str, then: float) -> None:
-    assert moment(text, NOW) == then
-
-
-@pytest.mark.parametrize("text", ["", "yesterday", "7", "-7d", "7y", "99999w", "2026-13-01", "0001-01-01", "now\n7d"])
-def test_times_that_are_none(text: str) -> None:
-    with pytest.raises(ValueError, match="must be like 2026-11-01"):
-        moment(text, NOW)

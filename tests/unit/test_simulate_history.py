@@ -32,7 +32,7 @@ from slurmcast.simulate.engine import run, verify
 from slurmcast.simulate.executors import skip
 from slurmcast.simulate.replay import history, sacct
 from slurmcast.simulate.replay.history import Past
-from slurmcast.simulate.replay.trace import Pools, TraceError, pools
+from slurmcast.simulate.replay.trace import Pools, TraceError, UnknownPool, pools
 from slurmcast.store.store import NewSubmission, Store
 
 BEGAN = 1_700_000_000
@@ -132,7 +132,9 @@ def test_jobs_of_other_times_and_partitions_are_left_out(config: Config) -> None
     assert len(found.workload) == 1
     assert "3 jobs left out: their partition isn't among --gpus, or is too small for them" in found.notes
     with pytest.raises(TraceError, match="no finished run on GPUs"):
-        history.trace(past, history.site(past, config, {"other": 3}))
+        history.trace(past, history.site(past, config, {"h100": 3}))
+    with pytest.raises(UnknownPool, match=r"other is neither a partition \(.*fast, .*slow\) nor a known GPU type"):
+        history.site(past, config, {"slow": 3, "other": 3})
 
 
 def test_no_store_is_made_where_there_is_none(tmp_path: Path) -> None:
@@ -236,6 +238,10 @@ def test_the_command_replays_the_store(config: Config, tmp_path: Path) -> None:
     assert answer["notes"][-1].startswith("GPUs: the most that were in use at once")
     noisy = CliRunner().invoke(main, [*arguments, "--since", "2023-11-01", "--noise", "0.1"])
     assert "10% error" in json.loads(noisy.stdout)["predictions"]
+    named = CliRunner().invoke(main, [*arguments, "--since", "2023-11-01", "--gpus", "fast=2,nope=3"])
+    assert named.exit_code == 2 and "nope is neither a partition" in named.output
+    turned = CliRunner().invoke(main, [*arguments, "--since", "1d", "--until", "2023-11-01"])
+    assert turned.exit_code == 2 and "--since must be before --until" in turned.output
     late = CliRunner().invoke(main, arguments)
     assert late.exit_code == 1 and "no finished run on GPUs" in late.output
 

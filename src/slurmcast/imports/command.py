@@ -5,37 +5,38 @@ from __future__ import annotations
 import fcntl
 import os
 import pwd
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 
 import click
 
-from slurmcast.client import Client
+from slurmcast.client import Client, ClientError
 from slurmcast.cluster.accounting import Accounting
 from slurmcast.cluster.base import ClusterError
 from slurmcast.config import Config
-from slurmcast.console import Failure, as_json, emit, guarded
+from slurmcast.console import Failure, as_json, emit, guarded, time_option
 from slurmcast.imports import mark, show
 from slurmcast.imports.mark import Mark
 from slurmcast.imports.run import FIRST, Import
+from slurmcast.show import moment
+from slurmcast.times import FORMS
 
 LATE_S = 300
 """Accounting may learn of a run this late. The newest runs are the agent's to bring."""
+GOES_ON = "what is stored stays, the next import goes on from there"
 
 
 @click.command("import", short_help="Bring the past from Slurm's accounting into the store.")
-@click.option(
-    "--since", type=click.DateTime(), help="Runs that ended at this local time or later; default: August 2021."
-)
-@click.option("--until", type=click.DateTime(), help="Runs that ended before this local time; default: 5 minutes ago.")
+@time_option("--since", f"Runs that ended from T on: {FORMS}; default: August 2021.")
+@time_option("--until", "Runs that ended before T; default: 5 minutes ago.")
 @click.option("--restart", is_flag=True, help="Begin anew, however far an earlier import has come.")
 @as_json
 @click.pass_obj
 @guarded
-def import_(config: Config, since: datetime | None, until: datetime | None, restart: bool, as_json: bool) -> None:
+def import_(config: Config, since: float | None, until: float | None, restart: bool, as_json: bool) -> None:
     """Bring finished jobs from Slurm's accounting into the store, with their scripts where Slurm kept them
     (AccountingStoreFlags=job_script,job_env).
 
@@ -44,10 +45,10 @@ def import_(config: Config, since: datetime | None, until: datetime | None, rest
     """
     _check_user(config.daemon.agent_user)
     now, folder = int(time.time()), config.paths.agent_state_dir
-    first, last = _seconds(since), _seconds(until)
-    end = now - LATE_S if last is None else min(last, now)
+    first = None if since is None else max(int(since), 1)  # there were no jobs before
+    end = now - LATE_S if until is None else min(int(until), now)
     if first is not None and first >= end:
-        raise click.UsageError("--since must be before --until, and both in the past")
+        raise click.UsageError("--since must be in the past, and before --until (5 minutes ago, unless it is given)")
     with _alone(folder):
         start = _start(folder / "import.json", first, restart, now)
         client = Client(config)
@@ -58,9 +59,12 @@ def import_(config: Config, since: datetime | None, until: datetime | None, rest
             managed = frozenset(partition.name for partition in config.partition)
             work = Import(Accounting(), client, managed, folder / "import.json", told)
             try:
-                done = work.run(start, end)
-            except ClusterError as error:
-                raise Failure(f"{error}; what is stored stays, the next import goes on from there") from None
+                with _stopped_by_sigterm():
+                    done = work.run(start, end)
+            except (ClusterError, ClientError) as error:
+                raise Failure(f"{error}; {GOES_ON}") from None
+            except KeyboardInterrupt:
+                raise Failure(f"stopped at {moment(work.reached)}; {GOES_ON}") from None
     emit(show.summary(start, done, work.new, time.monotonic() - began), as_json, show.table)
 
 
@@ -71,14 +75,6 @@ def _check_user(name: str) -> None:
         user = str(os.geteuid())
     if user != name:
         raise Failure(f"this is to be run as {name}, not as {user}: runuser -u {name} -- slurmcast import")
-
-
-def _seconds(moment: datetime | None) -> int | None:
-    """Unix seconds, for there were no jobs before."""
-    try:
-        return None if moment is None else max(int(moment.timestamp()), 1)
-    except (ValueError, OverflowError):
-        raise click.UsageError(f"{moment} is too far from now") from None
 
 
 def _start(file: Path, since: int | None, restart: bool, now: int) -> Mark:
@@ -93,7 +89,23 @@ def _start(file: Path, since: int | None, restart: bool, now: int) -> Mark:
         return anew
     if not 0 < before.since <= before.until <= now:
         raise Failure(f"{file}: it has times that aren't in the past; was the clock wrong? --restart begins anew")
+    if since is not None and since > before.until:
+        reached = moment(before.until)
+        raise click.UsageError(
+            f"an earlier import has come to {reached}; what ended between that and --since would never be imported: "
+            "leave --since away, or begin anew from there with --restart"
+        )
     return before.resume(since)
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt, as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

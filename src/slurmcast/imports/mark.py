@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from slurmcast import files
 from slurmcast.codec import CodecError, from_json, to_json
 
 
@@ -20,8 +20,8 @@ class Mark:
     counts: dict[str, int] = field(default_factory=dict)
 
     def resume(self, since: int | None) -> Mark:
-        """Where an import from ``since`` (None: as far back as there are records) goes on."""
-        if since is None or self.since <= since <= self.until:
+        """Where an import from ``since`` (None: from where it has come to), which isn't after ``until``, goes on."""
+        if since is None or since >= self.since:
             return self
         return Mark(since, since)
 
@@ -44,9 +44,4 @@ def load(path: Path) -> Mark | None:
 
 def save(path: Path, mark: Mark) -> None:
     """Readers see the old mark or the new one, also after a power cut. Raises OSError."""
-    draft = path.with_name(f".{path.name}.new")
-    with draft.open("w") as file:
-        json.dump(to_json(mark), file)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    files.replace(path, json.dumps(to_json(mark)))

@@ -93,6 +93,8 @@ class Import:
     """Called after each window."""
     new: int = 0
     """Runs that the store hadn't."""
+    reached: int = 0
+    """What :meth:`run` has come to, in Unix seconds."""
     _sent: dict[str, bool] = field(default_factory=dict)
     """Identity of each submission that the daemon has -> whether it was told of a completed run."""
     _arrays: dict[_Job, Submission | None] = field(default_factory=dict)
@@ -100,6 +102,7 @@ class Import:
     def run(self, start: Mark, until: int) -> Mark:
         """Import what ended from ``start`` up to ``until`` (Unix seconds); the last mark."""
         done, windows = start, Windows()
+        self.reached = done.until
         while done.until < until:
             end = min(done.until + windows.length_s, until)
             try:
@@ -112,6 +115,7 @@ class Import:
                 continue
             done = done.advanced(end, counts)
             mark.save(self.mark_file, done)
+            self.reached = done.until
             windows = windows.after(counts[Count.RECORDS])
             self.told(done)
         return done

@@ -86,7 +86,8 @@ def _places(cfg: config.Config, names: Sequence[str]) -> list[Place]:
         raise Failure("the configuration has no [[partition]]; name partitions by --partition")
     facts = slurm.partitions()
     if missing := [name for name in wanted if name not in facts]:
-        raise Failure(f"Slurm has no partition {', '.join(missing)} that you may see")
+        unseen = f"Slurm has no partition {', '.join(missing)} that you may see; it has {', '.join(facts) or 'none'}"
+        raise click.UsageError(unseen) if names else Failure(unseen)
     found = []
     for name in wanted:
         told, known = managed.get(name), facts[name]

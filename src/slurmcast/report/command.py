@@ -10,29 +10,20 @@ from urllib.parse import urlencode
 
 import click
 
-from slurmcast import config
+from slurmcast import config, files
 from slurmcast.client import Client
-from slurmcast.console import guarded, named, reads
-from slurmcast.report.span import moment
+from slurmcast.console import guarded, named, time_option
+from slurmcast.times import FORMS
 
 TIMEOUT_S = 60.0
 """The daemon gives up before."""
 
 
-def _moment(text: str) -> float:
-    return moment(text, time.time())
-
-
 @click.command(short_help="Energy, cost and carbon of finished runs; estimates against what came.")
 @click.option("--user", callback=named, metavar="U", help="Only runs of user U.")
 @click.option("--account", callback=named, metavar="A", help="Only runs of account A.")
-@click.option(
-    "--since",
-    metavar="T",
-    callback=reads(_moment),
-    help="Runs that ended from T on: 2026-11-01, 2026-11-01T08:00, or 12h, 7d, 4w ago; default: 4w before --until.",
-)
-@click.option("--until", metavar="T", callback=reads(_moment), help="Up to T; default: now.")
+@time_option("--since", f"Runs that ended from T on: {FORMS}; default: 4w before --until.")
+@time_option("--until", "Up to T; default: now.")
 @click.option("--json", "form", flag_value="json", help="Print JSON for programs.")
 @click.option("--csv", "form", flag_value="csv", help="Print the tables as CSV.")
 @click.option(
@@ -59,6 +50,8 @@ def report(
     """
     if form and page:
         raise click.UsageError("--json, --csv and --html are three different things")
+    if since is not None and since >= (time.time() if until is None else until):
+        raise click.UsageError("--since must be before --until, which is now unless it is given")
     query = {"user": user, "account": account, "since": since, "until": until}
     asked = urlencode({name: value for name, value in query.items() if value is not None})
     patient = replace(cfg, client=replace(cfg.client, timeout_s=max(cfg.client.timeout_s, TIMEOUT_S)))
@@ -66,7 +59,7 @@ def report(
     if page:
         from slurmcast.report.page import html
 
-        page.write_text(html(answer), "utf-8")
+        _write(page, html(answer))
         click.echo(f"Written: {page}")
     elif form == "json":
         click.echo(json.dumps(answer, indent=2))
@@ -77,3 +70,12 @@ def report(
             click.echo(tables.as_csv(answer), nl=False)
         else:
             tables.show(answer)
+
+
+def _write(page: Path, text: str) -> None:
+    """A page that was there stays where the new one can't be written; a device or a pipe is written to."""
+    if page.exists() and not page.is_file():
+        with files.naming(page):
+            page.write_text(text, "utf-8")
+    else:
+        files.replace(page.resolve(), text)

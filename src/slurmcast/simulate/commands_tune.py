@@ -88,7 +88,7 @@ def tune(
     """
     from slurmcast.simulate import plots, tuning, tuning_show
     from slurmcast.simulate.engine import SimulationError
-    from slurmcast.simulate.replay.trace import TraceError
+    from slurmcast.simulate.replay.trace import TraceError, UnknownPool
     from slurmcast.simulate.tuning_work import made_up, of_store
     from slurmcast.store.database import StoreError
 
@@ -106,6 +106,8 @@ def tune(
             work = made_up(cfg, samples, noise, seed)
         answer = tuning.report(work.samples, setup, work.kind)
         answer |= {"source": "history" if history else "synthetic", "notes": [*notes, *work.notes]}
+    except UnknownPool as error:
+        raise click.UsageError(str(error)) from None
     except (ValueError, TraceError, StoreError, SimulationError, tuning.TuningError, plots.PlotError) as error:
         raise Failure(str(error)) from None
     problems = [f"not set: {answer['reason']}"] if applies and not answer["sure"] else []

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,12 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from slurmcast.config import Config
-from slurmcast.console import Failure, Finite, as_json, emit, guarded, reads
+from slurmcast.console import Failure, Finite, as_json, emit, guarded, reads, time_option
 from slurmcast.model import DAY_S
 from slurmcast.policy.lookahead import LONGEST_WAIT_S
 from slurmcast.policy.registry import POLICIES, Weights, names
 from slurmcast.simulate.executors import known
 from slurmcast.simulate.replay.trace import Pools, Trace, pools
+from slurmcast.times import FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,11 +125,13 @@ def _said() -> Iterator[None]:
     """Let every expected fault come as one line."""
     from slurmcast.simulate.engine import SimulationError
     from slurmcast.simulate.plots import PlotError
-    from slurmcast.simulate.replay.trace import TraceError
+    from slurmcast.simulate.replay.trace import TraceError, UnknownPool
     from slurmcast.store.database import StoreError
 
     try:
         yield
+    except UnknownPool as error:
+        raise click.UsageError(str(error)) from None
     except (TraceError, StoreError, SimulationError, PlotError, ValueError) as error:
         raise Failure(str(error)) from None
 
@@ -192,8 +194,8 @@ def replay_gavel(file: Path, throughputs: Path, found: Pools, target: float | No
 
 @replay.command("history", short_help="What this cluster did.")
 @click.option("--sacct", type=_file, help="What sacct printed (see above); default: slurmcast's store.")
-@click.option("--since", type=click.DateTime(), help=f"Jobs submitted from then on; of the store: {DAYS} days ago.")
-@click.option("--until", type=click.DateTime(), help="Jobs submitted before.")
+@time_option("--since", f"Jobs submitted from T on: {FORMS}; default: {DAYS}d, of a file all.")
+@time_option("--until", "Jobs submitted before T; default: now.")
 @click.option(
     "--gpus",
     "found",
@@ -207,8 +209,8 @@ def replay_gavel(file: Path, throughputs: Path, found: Pools, target: float | No
 def replay_history(
     config: Config,
     sacct: Path | None,
-    since: datetime | None,
-    until: datetime | None,
+    since: float | None,
+    until: float | None,
     found: Pools | None,
     fill_energy: bool,
 ) -> Trace:
@@ -225,10 +227,11 @@ def replay_history(
     from slurmcast.simulate.replay import sacct as printed
 
     if since is None and sacct is None:
-        since = datetime.fromtimestamp(time.time() - DAYS * DAY_S)
-    zone = printed.ZONE if sacct else None
-    first = since.replace(tzinfo=zone).timestamp() if since else 0.0
-    last = until.replace(tzinfo=zone).timestamp() if until else math.inf
+        since = time.time() - DAYS * DAY_S
+    told = printed.clock if sacct else float
+    first, last = 0.0 if since is None else told(since), math.inf if until is None else told(until)
+    if first >= last:
+        raise click.UsageError("--since must be before --until")
     past = printed.read(sacct) if sacct else history.from_store(config, first, last)
     chosen = [run for run in past if first <= run.submit_s < last]
     counts = found.counts if found else None

@@ -17,7 +17,7 @@ from slurmcast.config import Config
 from slurmcast.model import J_PER_KWH, Estimate
 from slurmcast.policy.base import Floats, Mask
 from slurmcast.probe import gpus
-from slurmcast.simulate.replay.trace import Pools, Trace, TraceError, said, submitted
+from slurmcast.simulate.replay.trace import Pools, Trace, TraceError, UnknownPool, said, submitted
 from slurmcast.simulate.workload import Schedule
 from slurmcast.store.runs import Run, Runs
 
@@ -75,9 +75,14 @@ def _past(run: Run) -> Past:
 
 def site(past: Sequence[Past], config: Config, counts: Mapping[str, int] | None = None) -> Pools:
     """The partitions of the history, or those of ``counts``, with the types and powers that the configuration gives.
-    Without ``counts`` each has as many GPUs as were ever in use at once, and the fastest comes first."""
+    Without ``counts`` each has as many GPUs as were ever in use at once, and the fastest comes first. GPUs that are yet
+    to be bought are named by their type. Raises :class:`UnknownPool` for names that are neither."""
     types = {run.partition: run.gpu_type for run in past}
     types |= {part.name: part.gpu_type for part in config.partition if part.gpu_type}
+    there = types.keys() | {part.name for part in config.partition}
+    if odd := [name for name in counts or () if name not in there and gpus.find(name) is None]:
+        known = ", ".join(sorted(there)) or "none"
+        raise UnknownPool(f"--gpus: {', '.join(odd)} is neither a partition ({known}) nor a known GPU type")
     if counts is None:
         speeds = {name: (gpu.speed or 0.0) if (gpu := gpus.find(types[name])) else 0.0 for name in types}
         used = sorted({run.partition for run in past}, key=lambda name: (-speeds[name], name))

@@ -24,6 +24,11 @@ _GPUS = re.compile(r"gres/gpu(?::([^=,]+))?=([0-9]+)")
 _SPAN = re.compile(r"(?:([0-9]{1,7})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9})(?:\.[0-9]+)?")
 
 
+def clock(at: float) -> float:
+    """What the local clocks showed at ``at`` (Unix seconds), as the times of runs stand for it here."""
+    return datetime.fromtimestamp(at).replace(tzinfo=ZONE).timestamp()
+
+
 def read(path: Path) -> list[Past]:
     """The runs on GPUs that are over. Raises :class:`TraceError` with file, line and column.
 

@@ -34,6 +34,10 @@ class TraceError(ValueError):
     """The record can't be replayed; the message names file and line, and says what to do."""
 
 
+class UnknownPool(TraceError):
+    """``--gpus`` names what isn't there; the message says what is."""
+
+
 @dataclass(frozen=True)
 class Trace:
     """Recorded work on a cluster, and what is to be said of it."""
