@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from slurmcast.codec import to_json
 from slurmcast.label import state
 from slurmcast.label.state import State, StateError
 from slurmcast.label.words import Batch, Cost, Run, spent
@@ -86,10 +88,11 @@ def test_a_disk_that_ends_within_a_line_is_an_error(tmp_path: Path, room: int) -
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (made.path.stat().st_size + room, hard))
     try:
-        with pytest.raises(OSError):
+        with pytest.raises(OSError) as error:
             made.submitted(BATCH, 7)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert error.value.filename == str(made.path)
     again = reopened(made)
     assert again.batches == {"b1": BATCH}
     again.submitted(BATCH, 7)
@@ -101,6 +104,17 @@ def test_a_run_whose_array_is_lost_is_still_paid_for(tmp_path: Path) -> None:
     made.ended([RUN])
     again = reopened(made)
     assert spent(list(again.runs.values()), again.batches) == Cost(10 / 3600, None)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e400", "-10", "1" + 400 * "0"])
+@pytest.mark.parametrize("field", ["elapsed_s", "gpus", "energy_kwh"])
+def test_a_line_with_a_number_beyond_reason_is_passed_over(tmp_path: Path, field: str, number: str) -> None:
+    path, line = tmp_path / "state", json.dumps({"run": to_json(replace(RUN, **{field: 77}))})
+    made = State(path)
+    made.intend(BATCH)
+    made.file.write(line.replace("77", number).encode() + b"\n")
+    assert reopened(made).runs == {}
+    made.file.close()
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from slurmcast.codec import CodecError, from_json, to_json
+from slurmcast.files import naming
 from slurmcast.label.words import Batch, Run
 
 PATIENCE_S = 20.0
 """How long the lock may be held by what a killed call has left: an sbatch, or what that hands the sources over."""
+
+MOST = 1e15
+"""No number in the file is so large."""
 
 
 class StateError(Exception):
@@ -52,7 +56,8 @@ class State:
         if text and not readable:
             raise StateError(f"{path}: not written by slurmcast label; give another file by --state")
         if text and not text.endswith(b"\n"):
-            self.file.write(b"\n")  # closes what a full disk or a power cut has left, which is passed over
+            with naming(path):
+                self.file.write(b"\n")  # closes what a full disk or a power cut has left, which is passed over
 
     def _lock(self) -> None:
         end = time.monotonic() + PATIENCE_S
@@ -68,7 +73,7 @@ class State:
     def _remember(self, line: bytes) -> bool:
         """Take in one line; False where it can't be read, being torn: what it was to say is asked of Slurm again."""
         try:
-            event = json.loads(line)
+            event = json.loads(line, parse_int=_whole, parse_float=_amount, parse_constant=_amount)
             if "batch" in event:
                 batch = from_json(Batch, event["batch"])
                 self.batches[batch.id] = batch
@@ -83,9 +88,10 @@ class State:
     def _append(self, events: Iterable[dict[str, Any]]) -> None:
         """Returns when the disk has them."""
         left = b"".join(json.dumps(event).encode() + b"\n" for event in events)
-        while left:  # where the disk ends within a line, part of it is written, and only the next try says so
-            left = left[self.file.write(left) :]
-        os.fsync(self.file.fileno())
+        with naming(self.path):
+            while left:  # where the disk ends within a line, part of it is written, and only the next try says so
+                left = left[self.file.write(left) :]
+            os.fsync(self.file.fileno())
 
     def intend(self, batch: Batch) -> None:
         """Write down that ``batch`` is about to be submitted."""
@@ -122,3 +128,16 @@ class State:
         """The runs of ``batch`` that aren't over, by their place in the array."""
         over = range(batch.runs) if batch.refused else self._over.get(batch.id, ())
         return [task for task in range(batch.runs) if task not in over]
+
+
+def _amount(text: str) -> float:
+    """A number of the file: none is negative, and what isn't finite would make every sum so."""
+    value = float(text)
+    if not 0 <= value < MOST:
+        raise ValueError(f"{text}: not a number of this file")
+    return value
+
+
+def _whole(text: str) -> int:
+    _amount(text)
+    return int(text)
