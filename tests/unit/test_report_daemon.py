@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import pwd
+import resource
 import subprocess
 import time
 from collections.abc import Iterator
@@ -50,6 +51,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
             outcome(2, USER, state="TIMEOUT", gpus=2),
             outcome(3, OTHER, energy_kwh=0.5, account="other"),
             outcome(4, "", energy_kwh=1.0, partition="a6000"),
+            outcome(5, OTHER, end_time=10**15, account="other"),
+            outcome(6, OTHER, end_time=-(10**15), account="other"),
         ]
         # The last is of an earlier version, which stored no user: its job tells. The name that job 3 goes by was
         # Alice's when she submitted it.
@@ -141,6 +144,23 @@ def test_the_command(daemon: Daemon, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert str(page) in command(daemon, "--html", str(page))
     assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_run_whose_end_has_no_date_is_in_no_report(daemon: Daemon) -> None:
+    assert report(daemon, since=-1e300, until=2e15)["total"]["runs"] == 4
+
+
+def test_a_page_stays_where_the_new_one_has_no_room(daemon: Daemon, tmp_path: Path) -> None:
+    page, limits = tmp_path / "page.html", resource.getrlimit(resource.RLIMIT_FSIZE)
+    command(daemon, "--html", str(page))
+    old = page.read_text()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(old) // 2, limits[1]))
+    try:
+        assert f"{page}: " in command(daemon, "--html", str(page), fails=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert page.read_text() == old
+    command(daemon, "--html", "/dev/null")
 
 
 @pytest.mark.parametrize(

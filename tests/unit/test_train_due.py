@@ -176,6 +176,15 @@ def test_a_look_that_cannot_be_left_leaves_no_draft(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["watch.json"]
 
 
+@pytest.mark.parametrize("at", ["1e400", "1e30", "1" + 400 * "0", "-1e15", "NaN"])
+def test_a_look_at_no_time_is_none(tmp_path: Path, at: str) -> None:
+    keep(tmp_path, Look(77.0, "", 0, 0, Due(False, "no drift"), (), (), ()))
+    assert last_look(tmp_path) is not None
+    file = tmp_path / "watch.json"
+    file.write_text(file.read_text().replace("77.0", at))
+    assert last_look(tmp_path) is None
+
+
 def command(config: Config, *words: str) -> list[str]:
     """A slurmcast command with the site's configuration."""
     path = config.paths.state_dir / "slurmcast.toml"

@@ -28,6 +28,8 @@ MAX_REPORTS = 8
 """That may wait at a time; one thread makes them, so nothing else waits for it."""
 MAX_OF_ONE_USER = 1
 DEFAULT_SPAN_S = 4 * 7 * 86400.0
+FARTHEST_S = 5e10
+"""From 1970, some 1584 years: a run that is said to have ended beyond that is in no report, having no date."""
 
 
 class ReportApi:
@@ -114,4 +116,4 @@ def _time(ask: Ask, name: str, default: float) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{name} is not a finite number")
-    return value
+    return min(max(value, -FARTHEST_S), FARTHEST_S)

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,8 @@ def keep(folder: Path, seen: Look) -> None:
 def last_look(folder: Path) -> Look | None:
     """What was seen last; None where nobody has looked yet, or what was left there can't be read."""
     try:
-        return from_json(Look, json.loads((folder / FILE).read_text("utf-8")))
-    except (OSError, ValueError, RecursionError):
+        seen = from_json(Look, json.loads((folder / FILE).read_text("utf-8")))
+        datetime.fromtimestamp(seen.at)
+    except (OSError, ValueError, OverflowError, RecursionError):
         return None
+    return seen
