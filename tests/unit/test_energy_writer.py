@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slurmcast.agent.energy_writer import ASK_EVERY_S, MOST_IN_A_TURN, WAIT_S, EnergyWriter
+from slurmcast.agent.energy_writer import ASK_EVERY_S, HOUR_S, MOST_IN_A_TURN, WAIT_H, EnergyWriter
 from slurmcast.client import Client, ClientError
 from slurmcast.cluster.base import Cluster, ClusterError, Refused
 from slurmcast.codec import to_json
@@ -50,7 +51,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.store, self.slurm, self._path = Store(folder / "store.db", "test"), Accounting(), folder / "energies.json"
-        self.now = OUTCOME.end_time + 10.0
+        self.now = 10.0
         self.restart()
 
     def restart(self) -> None:
@@ -110,9 +111,29 @@ def test_what_is_not_wholly_measured_never_is(case: str, world: World) -> None:
     world.end(OUTCOME)
     world.measure(NOT_WHOLE[case])
     assert world.turn() == []
-    world.now += WAIT_S
-    world.turn()
-    assert world.writer.runs == {}, "and isn't waited for longer than a day"
+    for hour in range(WAIT_H):
+        assert world.writer.runs, "it is waited for"
+        world.now += HOUR_S
+        world.turn()
+        if hour % 5 == 0:
+            world.restart()
+    assert world.writer.runs == {}, "but not longer than a day"
+
+
+def test_time_in_which_nobody_could_be_asked_is_no_waiting(world: World) -> None:
+    world.end(OUTCOME)
+    world.now += 2 * WAIT_H * HOUR_S
+    assert world.turn() == []
+    world.measure(RECORD)
+    assert world.turn() == [7]
+
+
+def test_a_clock_that_is_set_ahead_drops_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: OUTCOME.end_time + 2 * WAIT_H * HOUR_S)
+    world.end(OUTCOME)
+    assert world.turn(since=OUTCOME.end_time + WAIT_H * HOUR_S) == []
+    world.measure(RECORD)
+    assert world.turn() == [7]
 
 
 def test_what_slurm_itself_measured_is_left_alone(world: World) -> None:

@@ -86,7 +86,7 @@ class Agent:
             self.prices = SeriesFile(path, "agent.price_file", "energy counts alike at all hours", (CARBON, PRICE))
         if self.config.agent.write_energy and self.config.agent.mode == "on":
             path = self.config.paths.agent_state_dir / "energies.json"
-            self.energies = EnergyWriter(path, self.cluster, self.client, self.clock)
+            self.energies = EnergyWriter(path, self.cluster, self.client)
 
     def cycle(self, dry_run: bool = False) -> Plan:
         """Raises ClusterError or ClientError where an edge is away, OSError where the journal can't be written: then

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,8 +17,9 @@ from slurmcast.model import J_PER_KWH, Outcome
 
 log = logging.getLogger("slurmcast.agent")
 
-WAIT_S = 86400
-"""An energy that hasn't come so long after a run's end isn't waited for."""
+WAIT_H = 24
+"""For so many hours an energy is waited for."""
+HOUR_S = 3600
 ASK_EVERY_S = 20
 ASK_FOR = 1000
 """Runs in one request."""
@@ -33,6 +36,8 @@ class Awaited:
 
     ended: int
     written: bool = False
+    hours: int = 0
+    """For how many the daemon has been asked: counted, since a clock may be set."""
 
 
 @dataclass
@@ -42,9 +47,12 @@ class EnergyWriter:
     path: Path
     cluster: Cluster
     client: Client
-    clock: Callable[[], float]
+    clock: Callable[[], float] = time.monotonic
+    """In seconds; nobody sets it."""
     runs: dict[Key, Awaited] = field(default_factory=dict)
-    asked_at: float = 0.0
+    asked_at: float = -math.inf
+    hour_at: float = field(init=False)
+    """When the hour began that is going on."""
     _saved: dict[Key, Awaited] = field(default_factory=dict)
     """What the file holds: after a write that failed, less."""
 
@@ -57,7 +65,7 @@ class EnergyWriter:
             pass
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             log.warning("%s can't be read (%s): energies of runs that waited aren't written", self.path, error)
-        self._saved = self.runs
+        self._saved, self.hour_at = self.runs, self.clock()
 
     def expect(self, outcomes: Iterable[Outcome]) -> None:
         """Wait for the energy of these runs. Raises OSError where the file can't be written."""
@@ -70,13 +78,7 @@ class EnergyWriter:
         Raises ClientError, and OSError where the file can't be written.
         """
         now = self.clock()
-        self._remember(
-            {
-                key: run
-                for key, run in self.runs.items()
-                if (run.ended >= since if run.written else run.ended >= now - WAIT_S)
-            }
-        )
+        self._remember({key: run for key, run in self.runs.items() if not run.written or run.ended >= since})
         waiting = [key for key, run in self.runs.items() if not run.written]
         if waiting and now - self.asked_at >= ASK_EVERY_S:
             known = self._known(waiting)
@@ -85,6 +87,9 @@ class EnergyWriter:
                     break
             if len(known) <= MOST_IN_A_TURN:
                 self.asked_at = now
+            if now - self.hour_at >= HOUR_S:
+                self.hour_at = now
+                self._grow_older()
 
     def _known(self, waiting: list[Key]) -> list[tuple[Key, float]]:
         found: list[tuple[Key, float]] = []
@@ -94,6 +99,11 @@ class EnergyWriter:
             energies = zip(asked, answer["energy_kwh"], strict=True)
             found += [(key, energy_kwh) for key, energy_kwh in energies if energy_kwh is not None]
         return found
+
+    def _grow_older(self) -> None:
+        """Another hour has gone by."""
+        older = {key: run if run.written else replace(run, hours=run.hours + 1) for key, run in self.runs.items()}
+        self._remember({key: run for key, run in older.items() if run.hours < WAIT_H})
 
     def _write(self, key: Key, energy_kwh: float) -> bool:
         """Whether it makes sense to go on with others."""
