@@ -4,7 +4,9 @@ how they were called, and know of no job."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,40 @@ def campaign(script: Path, *arguments: str) -> Campaign:
 def test_the_folder_of_the_output_is_no_pattern(tmp_path: Path, commands: Path, script: Path) -> None:
     assert campaign(script).step(BUDGET).standings[0].stage is Stage.RUNNING
     words = (tmp_path / "sbatch.calls").read_text().splitlines()
-    assert f"--output={tmp_path}/50%%j scripts/logs/%x-%A_%a.out" in words
+    assert f"--output={tmp_path}/50%%j scripts/logs/a.sh-%A_%a.out" in words
+
+
+@pytest.mark.parametrize("name", ["a/b", "%j", "a\\b"])
+def test_the_output_is_where_it_is_looked_for_whatever_the_job_is_called(
+    tmp_path: Path, commands: Path, script: Path, name: str
+) -> None:
+    script.write_text(script.read_text().replace("-t 10", f"-t 10 -J '{name}'"))
+    odd = script.rename(script.with_name(f"{name.replace('/', ' ')}.sh"))
+    campaign(odd).step(BUDGET)
+    (output,) = (line for line in (tmp_path / "sbatch.calls").read_text().splitlines() if line.startswith("--output="))
+    assert re.fullmatch(r".*/logs/[\w.]+-%A_%a\.out", output), output
+
+
+def accounting(commands: Path, *lines: tuple[str | int, ...]) -> None:
+    """Let sacct print these lines."""
+    text = "\n".join("|".join(map(str, line)) for line in lines)
+    (commands / "sacct").write_text(f"#!/bin/sh\ncat << 'E'\n{text}\nE\n")
+
+
+def test_an_older_array_that_had_the_same_id_does_not_count(commands: Path, script: Path) -> None:
+    under_way, now = campaign(script), int(time.time())
+    under_way.step(BUDGET)
+    ended = ("0:0", "n1")
+    before, own = now - 400 * 86400, now - 300  # by Slurm's clock, which may be another one
+    accounting(
+        commands,
+        ("7_0", 7, "FAILED", before, before, 60, "gres/gpu=1", *ended),
+        ("7", 7, "CANCELLED", before, before, 60, "gres/gpu=1", *ended),
+        ("7_0", 8, "COMPLETED", own, own, 60, "gres/gpu=1", *ended),
+        ("6_1", 7, "FAILED", own, own, 60, "gres/gpu=1", *ended),
+    )
+    stands = under_way.look().standings[0]
+    assert ([run.job_id for run in stands.counted], stands.open, stands.stage) == ([8], 1, Stage.RUNNING)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,9 @@ STORE_EVERY_S = 60.0
 """How often slurmcastd is asked about ended runs, of which it hears some time after their end."""
 UNSURE_S = 120.0
 """How long a request that slurmctld may have heard can take to become a job."""
+SKEW_S = 86400
+"""So far slurmctld's clock may be from the one here: what was submitted longer before a job array isn't of it, even
+with its id, for ids come round."""
 _ORDINARY = frozenset({"None", "Priority", "Resources", "JobArrayTaskLimit"})
 """Reasons for waiting that pass by themselves."""
 
@@ -114,7 +118,7 @@ class Campaign:
         unsure = [batch for batch in self._state.batches.values() if not batch.job_id and not batch.refused]
         if not unsure:
             return
-        found = slurm.find(unsure, min(batch.at for batch in unsure) - 60)
+        found = slurm.find(unsure, min(batch.at for batch in unsure) - SKEW_S)
         for batch in unsure:
             if job_id := found.get(batch.id):
                 self._state.submitted(batch, job_id)
@@ -131,7 +135,7 @@ class Campaign:
         if not live:
             return
         self._queue = slurm.queued()
-        accounts = slurm.accounted([batch.job_id for batch in live])
+        accounts = slurm.accounted({batch.job_id: batch.at - SKEW_S for batch in live})
         for batch in live:
             rest_cancelled = any((batch.job_id, slurm.REST) in told for told in (self._queue, accounts))
             for task in self._state.open_tasks(batch):
@@ -228,7 +232,7 @@ class Campaign:
             self._state.intend(batch)
             try:
                 _check(cell)
-                log = Path(str(self._logs).replace("%", "%%"), "%x-%A_%a.out")
+                log = Path(str(self._logs).replace("%", "%%"), f"{_plain(cell.work.path.name)}-%A_%a.out")
                 job_id = slurm.submit(batch, (*cell.options, *nice), log, comment, self._state.file)
             except Unsure as error:
                 return str(error)
@@ -254,6 +258,11 @@ def _check(cell: Cell) -> None:
         raise SlurmError(f"{cell.work.path}: {error.strerror}") from None
     if replace(now, key=cell.work.key) != cell.work:
         raise SlurmError("what it asks for was changed meanwhile; --retry tries again")
+
+
+def _plain(name: str) -> str:
+    """A file's name as a part of one that sbatch takes for a pattern. A job's name may be anything, a path too."""
+    return re.sub(r"[^\w.+-]", "_", name)
 
 
 def _name(batch: Batch) -> str:

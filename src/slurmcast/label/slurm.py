@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -134,15 +135,19 @@ def queued() -> dict[Task, Queued]:
     return found
 
 
-def accounted(arrays: Sequence[int]) -> dict[Task, list[Accounted]]:
-    """What the accounting has about the ended runs of job arrays, in order of their start; :data:`REST` as above."""
+def accounted(arrays: Mapping[int, float]) -> dict[Task, list[Accounted]]:
+    """What the accounting has about the ended runs of job arrays, in order of their start; :data:`REST` as above.
+    ``arrays``: their ids, each with the time (Unix seconds) before which that id was another array's."""
     found: dict[Task, list[Accounted]] = {}
-    fields = "JobID,JobIDRaw,State,Start,ElapsedRaw,AllocTRES,ExitCode,NodeList"
-    for first in range(0, len(arrays), 200):
-        ids = ",".join(map(str, arrays[first : first + 200]))
+    fields = "JobID,JobIDRaw,State,Submit,Start,ElapsedRaw,AllocTRES,ExitCode,NodeList"
+    every = list(arrays)
+    for first in range(0, len(every), 200):
+        ids = ",".join(map(str, every[first : first + 200]))
         for line in _output("sacct", "-X", "-D", "-n", "-P", "-j", ids, "-o", fields).splitlines():
-            name, raw, state, start, elapsed, tres, code, nodes = line.split("|")
+            name, raw, state, submit, start, elapsed, tres, code, nodes = line.split("|")
             array, _, place = name.partition("_")
+            if _number(submit) < arrays.get(int(array), math.inf):
+                continue
             state = state.split()[0]
             if state == "CANCELLED" if not place.isdigit() else state not in _UNDER_WAY:
                 entry = Accounted(
