@@ -16,6 +16,7 @@ from slurmcast.console import Failure, Finite, as_json, emit, guarded, named
 from slurmcast.imports.command import import_
 from slurmcast.label.command import label
 from slurmcast.meter.command import meter
+from slurmcast.owners import must_own_store
 from slurmcast.report.command import report
 from slurmcast.simulate.cli import simulate
 from slurmcast.simulate.commands_tune import tune
@@ -237,6 +238,8 @@ def train(
         raise click.UsageError(
             "--when-due, --list, --rollback and training by hand (--kind, --force) are four different things"
         )
+    if not listed:
+        must_own_store(cfg, "slurmcast train")
     try:
         if listed:
             emit(versions(cfg), as_json, show.versions)
@@ -270,6 +273,7 @@ def evaluate(cfg: config.Config, share: float, paper: bool, as_json: bool) -> No
     from slurmcast.evaluate import evaluate as run
     from slurmcast.train import TrainError
 
+    must_own_store(cfg, "slurmcast evaluate")
     try:
         answer = run(cfg, share, paper)
     except TrainError as error:

@@ -24,6 +24,7 @@ from slurmcast.client import Client, ClientError
 from slurmcast.config import Config
 from slurmcast.extras import install
 from slurmcast.model import HOUR_S
+from slurmcast.owners import name_of, strangers
 
 SLURM_CONF_DIR = Path("/etc/slurm")
 
@@ -143,7 +144,9 @@ def check_meter(config: Config) -> Check:
         if not re.search(rf"^{name}(\[\d+\])?\s*= (?!\(null\)|$)", settings, re.MULTILINE):
             remedy = f"set {name} to a folder with slurmcast's script in slurm.conf; see docs/meter.md"
             return Check("meter", False, f"{name} isn't set: the nodes' meters learn of no job", remedy)
-    return Check("meter", True, f"PrologFlags={_slurm_setting('PrologFlags')}, nodes: {', '.join(config.meter.nodes)}")
+    detail = f"PrologFlags={_slurm_setting('PrologFlags')}, nodes: {', '.join(config.meter.nodes)}"
+    unseen = "not seen from here: both folders must be on every node that runs slurmd, or Slurm drains it"
+    return Check("meter", True, f"{detail}; {unseen}")
 
 
 def check_usage(config: Config) -> Check:
@@ -228,6 +231,20 @@ def check_spool(config: Config) -> Check:
     return Check("spool", True, f"{spool}: {owner}:{group}, {free:.0%} free")
 
 
+def check_state(config: Config) -> Check:
+    """What a command left as another user, root for example, stops the folder's owner."""
+    folders = [folder for folder in (config.paths.state_dir, config.paths.agent_state_dir) if folder.is_dir()]
+    for folder in folders:
+        owner, found = name_of(folder.stat().st_uid), list(strangers(folder))
+        if found:
+            path, user = found[0]
+            more = f", and {len(found) - 1} more aren't {owner}'s" if len(found) > 1 else ""
+            detail = f"{path} belongs to {user}, not to {owner}{more}"
+            return Check("state", False, detail, f"chown -Rh {owner}: {folder}; run commands as {owner}, not as {user}")
+    where = ", ".join(f"{folder}: {name_of(folder.stat().st_uid)}" for folder in folders)
+    return Check("state", True, where or "no state folder on this host")
+
+
 def check_lease(config: Config) -> Check:
     remedy = "start slurmcast-agent; without a fresh lease jobs get no grace and nothing is changed"
     try:
@@ -300,6 +317,7 @@ CHECKS: tuple[Callable[[Config], Check], ...] = (
     check_partitions,
     check_operator,
     check_spool,
+    check_state,
     check_lease,
     check_daemon,
     check_encoder,

@@ -47,6 +47,10 @@ def open_spool(_: Services) -> None:
     Path("/run/slurmcast/spool").chmod(0o2777)
 
 
+def leave_a_file(_: Services) -> None:
+    Path("/var/lib/slurmcast/models").mkdir()
+
+
 def demote(_: Services) -> None:
     run("sacctmgr", "-i", "modify", "user", "slurmcast-agent", "set", "adminlevel=none")
 
@@ -75,6 +79,7 @@ def forget_capture(_: Services) -> None:
         (stop_daemon, {"daemon", "encoder", "model"}, "slurmcastd"),
         (run_out, {"lease"}, "slurmcast-agent"),
         (open_spool, {"spool"}, "systemd-tmpfiles"),
+        (leave_a_file, {"state"}, "chown -Rh slurmcast: /var/lib/slurmcast"),
         (demote, {"operator"}, "adminlevel=operator"),
         (other_partition, {"partitions"}, "[[partition]]"),
         (forget_hook, {"hook"}, "docs/hook.md"),

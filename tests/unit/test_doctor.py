@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from slurmcast import doctor
-from slurmcast.config import AgentConfig, Config, MeterConfig, PartitionConfig, load
+from slurmcast.config import AgentConfig, Config, MeterConfig, PartitionConfig, Paths, load
 from tests.unit.daemon_harness import daemon_in, record
 
 
@@ -28,6 +29,25 @@ def test_a_longest_wait_below_the_usual_waits(tmp_path: Path, settings: str, ok:
     assert check.ok == ok and said in check.detail
 
 
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        ([], ""),
+        (["models/promotions.jsonl"], "models/promotions.jsonl belongs to daemon, not to root"),
+        (["models", "models/promotions.jsonl", "embeddings.db"], ", and 2 more aren't root's"),
+    ],
+)
+def test_files_that_another_user_left(tmp_path: Path, left: list[str], told: str) -> None:
+    (tmp_path / "models").mkdir()
+    for name in ("models/promotions.jsonl", "embeddings.db"):
+        (tmp_path / name).touch()
+    for name in left:
+        shutil.chown(tmp_path / name, "daemon")
+    check = doctor.check_state(Config(paths=Paths(tmp_path, tmp_path, tmp_path / "none")))
+    assert check.ok == (not left) and told in check.detail
+    assert not left or f"chown -Rh root: {tmp_path}" in check.remedy
+
+
 SETTINGS = """\
 ClusterName             = mycluster
 Epilog[0]               = /etc/slurm/epilog.d/*
@@ -39,7 +59,7 @@ PrologFlags             = Alloc
 @pytest.mark.parametrize(
     ("cluster", "ok", "said"),
     [
-        ("mycluster", True, "PrologFlags=Alloc, nodes: gpu-*"),
+        ("mycluster", True, "PrologFlags=Alloc, nodes: gpu-*; not seen from here: both folders must be on every node"),
         ("cluster", False, "Slurm's ClusterName is mycluster, cluster is cluster"),
     ],
 )
@@ -48,7 +68,7 @@ def test_energy_records_need_the_cluster_s_name(
 ) -> None:
     monkeypatch.setattr(doctor, "_output", lambda *command: SETTINGS)
     check = doctor.check_meter(Config(cluster=cluster, meter=MeterConfig(nodes=("gpu-*",))))
-    assert (check.ok, check.detail) == (ok, said)
+    assert check.ok == ok and check.detail.startswith(said)
     assert ok or 'set cluster = "mycluster"' in check.remedy
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -195,6 +196,17 @@ def test_what_cannot_be_done_is_said(config: Config, words: tuple[str, ...], cod
     assert (done.exit_code, "Traceback" in done.output) == (code, False)
     assert problem in done.output
     assert not config.paths.store.exists(), "nothing is made where there was nothing"
+
+
+@pytest.mark.parametrize("words", [["train"], ["train", "--when-due"], ["train", "--rollback"], ["evaluate"]])
+def test_another_user_than_the_store_s_leaves_nothing(config: Config, words: list[str]) -> None:
+    fill(config, jobs(20))
+    shutil.chown(config.paths.store, "daemon")
+    done = run(config, *words)
+    told = f"this is to be run as daemon, not as root: runuser -u daemon -- slurmcast {words[0]}"
+    assert (done.exit_code, done.stderr) == (1, f"Error: {told}\n")
+    assert not config.paths.models.exists()
+    assert run(config, "train", "--list").exit_code == 0, "which only reads"
 
 
 @pytest.mark.parametrize("command", [["train"], ["evaluate"], ["tune", "--days", "100000"]])

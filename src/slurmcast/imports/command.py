@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
-import pwd
 import signal
 import time
 from collections.abc import Iterator
@@ -21,6 +19,7 @@ from slurmcast.console import Failure, as_json, emit, guarded, time_option
 from slurmcast.imports import mark, show
 from slurmcast.imports.mark import Mark
 from slurmcast.imports.run import FIRST, Import
+from slurmcast.owners import must_be
 from slurmcast.show import moment
 from slurmcast.times import FORMS
 
@@ -43,7 +42,7 @@ def import_(config: Config, since: float | None, until: float | None, restart: b
     Goes on where it was stopped; after its end, with what has finished since. To be run as the agent's user while
     slurmcastd runs: runuser -u slurmcast-agent -- slurmcast import
     """
-    _check_user(config.daemon.agent_user)
+    must_be(config.daemon.agent_user, "slurmcast import")
     now, folder = int(time.time()), config.paths.agent_state_dir
     first = None if since is None else max(int(since), 1)  # there were no jobs before
     end = now - LATE_S if until is None else min(int(until), now)
@@ -66,15 +65,6 @@ def import_(config: Config, since: float | None, until: float | None, restart: b
             except KeyboardInterrupt:
                 raise Failure(f"stopped at {moment(work.reached)}; {GOES_ON}") from None
     emit(show.summary(start, done, work.new, time.monotonic() - began), as_json, show.table)
-
-
-def _check_user(name: str) -> None:
-    try:
-        user = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        user = str(os.geteuid())
-    if user != name:
-        raise Failure(f"this is to be run as {name}, not as {user}: runuser -u {name} -- slurmcast import")
 
 
 def _start(file: Path, since: int | None, restart: bool, now: int) -> Mark:
