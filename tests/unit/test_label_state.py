@@ -16,7 +16,7 @@ import pytest
 from slurmcast.codec import to_json
 from slurmcast.label import state
 from slurmcast.label.state import State, StateError
-from slurmcast.label.words import Batch, Cost, Run, spent
+from slurmcast.label.words import Batch, Budget, Cost, Run, spent
 
 BATCH = Batch("b1", 5.0, "key", "/x/a.sh", ("1", "ü"), "a100", 2, 1, 600, 200.0, None)
 RUN = Run("b1", 7, 0, 8, 1000, "COMPLETED", 10.0, 1, 6.0)
@@ -48,6 +48,14 @@ def test_all_that_was_written_is_there_again(tmp_path: Path) -> None:
     assert again.batches == {"b1": replace(BATCH, job_id=7)}
     assert again.runs["b1", 0, 1000].energy_kwh == 0.25
     assert again.open_tasks(again.batches["b1"]) == [1]  # queued again: it isn't over
+
+
+def test_the_last_budget_is_there_again(tmp_path: Path) -> None:
+    made = State(tmp_path / "state")
+    assert made.budget == Budget()
+    made.allow(Budget(0.5))
+    made.allow(Budget(None, 2.0))
+    assert reopened(made).budget == Budget(None, 2.0)
 
 
 def test_what_never_came_to_slurm_is_forgotten_and_what_was_refused_is_over(tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ STATE = "slurmcast-label.jsonl"
 @click.option("--max-runs", "most", type=click.IntRange(2, 20), default=3, show_default=True, help="Runs at most.")
 @click.option("--gpu-hours", type=Finite(min=0, min_open=True), metavar="H", help="Budget in GPU hours.")
 @click.option("--kwh", type=Finite(min=0, min_open=True), metavar="E", help="Budget in kWh of the GPUs.")
-@click.option("--yes", is_flag=True, help="Ask nothing; without a budget, what the plan can cost at most is it.")
+@click.option(
+    "--yes", is_flag=True, help="Ask nothing; with no budget, former ones too, it is what the plan can cost at most."
+)
 @click.option(
     "--exclusive",
     type=click.Choice([kind.value for kind in Exclusive]),

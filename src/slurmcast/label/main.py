@@ -22,7 +22,7 @@ from slurmcast.label.estimates import Estimates
 from slurmcast.label.plan import Exclusive, Rules, Stage, Unfit, affordable, cell, totals
 from slurmcast.label.slurm import SlurmError
 from slurmcast.label.state import State, StateError
-from slurmcast.label.words import Budget, Cell, Place, Work
+from slurmcast.label.words import NO_BOUND, Budget, Cell, Place, Work
 from slurmcast.label.works import ListError, listed, work
 from slurmcast.probe import gpus
 from slurmcast.show import printable
@@ -38,7 +38,8 @@ class Wish:
     """Empty: all that slurmcast manages."""
     rules: Rules
     budget: Budget
-    """Without any bound: the user is asked, or what the plan can cost at most is it."""
+    """Without any bound: the one of the call before holds, or the user is asked, or what the plan can cost at most is
+    it."""
     state: Path
     ask: bool
     nice: int | None
@@ -59,7 +60,7 @@ def run(cfg: config.Config, wish: Wish) -> dict[str, Any]:
         campaign = Campaign(cells, state, rules, daemon.runs, logs=logs, nice=wish.nice, retry=wish.retry, tell=_say)
         view = campaign.look()
         show.plan(view.standings, unfit, rules, view.spent, trouble)
-        budget = _budget(view, wish)
+        budget = _budget(view, wish, state)
         logs.mkdir(exist_ok=True)
         with show.board(budget) as board, _interrupts() as stop:
             campaign.tell = board.tell
@@ -124,15 +125,20 @@ def _cells(
     return cells, unfit
 
 
-def _budget(view: View, wish: Wish) -> Budget:
-    """What may be spent: as asked for, or as the user says now. Raises Failure where it is not enough for anything."""
+def _budget(view: View, wish: Wish, state: State) -> Budget:
+    """What may be spent: as asked for, or as before, or as the user says now. Raises Failure where it is not enough for
+    anything."""
     wanted = [s for s in view.standings if s.stage is Stage.WANTED]
+    ahead = any(s.stage in (Stage.WANTED, Stage.RUNNING) for s in view.standings)  # third runs may be needed
     budget = wish.budget
-    if budget == Budget():
-        hours = (view.committed + totals(view.standings, wish.rules)[1]).gpu_hours
-        if wish.ask and wanted:
-            hours = click.prompt("Budget in GPU hours", type=Finite(min=0, min_open=True), err=True)
-        budget = Budget(gpu_hours=hours)
+    if budget == NO_BOUND and state.budget != NO_BOUND:
+        budget = state.budget
+        if ahead:
+            _say(f"The budget is still {show.limits(budget)}; --gpu-hours and --kwh give another.")
+    if budget == NO_BOUND:
+        if not (wish.ask and ahead):
+            return Budget(gpu_hours=(view.committed + totals(view.standings, wish.rules)[1]).gpu_hours)
+        budget = Budget(gpu_hours=click.prompt("Budget in GPU hours", type=Finite(min=0, min_open=True), err=True))
     elif wish.ask and wanted and sys.stdin.isatty():
         click.confirm(f"Spend up to {show.limits(budget)}?", abort=True, err=True)
     if budget.kwh is not None and (dark := {s.cell.partition for s in wanted if s.cell.most_w is None}):
@@ -144,6 +150,7 @@ def _budget(view: View, wish: Wish) -> Budget:
             f"the budget of {show.limits(budget)} is not enough: {show.amount(view.committed)} are used or may yet be, "
             f"and the cheapest script can cost {show.amount(least)} more; give more, or shorten time limits"
         )
+    state.allow(budget)
     return budget
 
 

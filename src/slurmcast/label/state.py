@@ -19,7 +19,7 @@ from typing import Any
 
 from slurmcast.codec import CodecError, from_json, to_json
 from slurmcast.files import naming
-from slurmcast.label.words import Batch, Run
+from slurmcast.label.words import NO_BOUND, Batch, Budget, Run
 
 PATIENCE_S = 20.0
 """How long the lock may be held by what a killed call has left: an sbatch, or what that hands the sources over."""
@@ -39,6 +39,8 @@ class State:
         self.path = path
         self.batches: dict[str, Batch] = {}
         self.runs: dict[tuple[str, int, int], Run] = {}
+        self.budget = NO_BOUND
+        """The last that somebody gave, if anybody did."""
         self._over: dict[str, set[int]] = {}
         try:
             self.file = path.open("a+b", buffering=0)
@@ -79,6 +81,8 @@ class State:
                 self.batches[batch.id] = batch
             elif "run" in event:
                 self._take(from_json(Run, event["run"]))
+            elif "budget" in event:
+                self.budget = from_json(Budget, event["budget"])
             else:
                 self.batches.pop(event["void"], None)
         except (ValueError, TypeError, KeyError, RecursionError, CodecError):
@@ -92,6 +96,12 @@ class State:
             while left:  # where the disk ends within a line, part of it is written, and only the next try says so
                 left = left[self.file.write(left) :]
             os.fsync(self.file.fileno())
+
+    def allow(self, budget: Budget) -> None:
+        """Write down what may be spent from now on."""
+        if budget != self.budget:
+            self._append([{"budget": to_json(budget)}])
+            self.budget = budget
 
     def intend(self, batch: Batch) -> None:
         """Write down that ``batch`` is about to be submitted."""

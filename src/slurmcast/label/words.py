@@ -85,6 +85,9 @@ class Budget:
     kwh: float | None = None
 
 
+NO_BOUND = Budget()
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One script on one partition."""
