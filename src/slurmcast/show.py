@@ -213,8 +213,11 @@ def trained(answer: Answer) -> None:
     """What ``train`` did: whether the model was put to use, why, and its figures on left-out jobs."""
     console = terminal()
     if not answer["promoted"]:
-        console.print(f"Not put to use: {answer['reason']}.", soft_wrap=True)
-        console.print("What is in use stays. slurmcast train --force puts it to use all the same.", soft_wrap=True)
+        console.print(f"{'Not put to use' if answer['tested'] else 'Not trained'}: {answer['reason']}.", soft_wrap=True)
+        if answer["former"]:
+            console.print(f"Model {answer['former']} stays in use.", soft_wrap=True)
+        if answer["tested"]:
+            console.print("slurmcast train --force puts the new one to use all the same.", soft_wrap=True)
         return
     why = "by --force; the test said" if answer["forced"] else "the model trained on the older jobs was"
     console.print(f"Model {answer['model']} ({answer['kind']}, {answer['examples']} jobs) is in use.", soft_wrap=True)
@@ -231,16 +234,16 @@ def trained(answer: Answer) -> None:
 def trained_when_due(answer: Answer) -> None:
     """What ``train --when-due`` did."""
     if answer["due"]:
-        terminal().print(f"Trained: {answer['because']}.", soft_wrap=True)
+        terminal().print(f"Training was due: {answer['because']}.", soft_wrap=True)
         trained(answer)
     else:
-        terminal().print(f"Not trained: {answer['because']}.", soft_wrap=True)
+        terminal().print(f"Training isn't due: {answer['because']}.", soft_wrap=True)
 
 
-def versions(answer: Sequence[Answer]) -> None:
+def versions(answer: Answer) -> None:
     """What ``train --list`` shows."""
     table = _table("Models, the newest first", "version", "", "kind", "examples", "median error of time")
-    for model in answer:
+    for model in answer["versions"]:
         if "error" in model:
             table.add_row(model["version"], model["state"], model["error"], "", "")
             continue
@@ -248,16 +251,17 @@ def versions(answer: Sequence[Answer]) -> None:
         errors = (f"{name} {_percent(row['time']['median_ape'])}" for name, row in types.items() if "time" in row)
         examples = str(model["figures"].get("examples", ""))
         table.add_row(model["version"], model["state"], model["kind"], examples, ", ".join(errors))
-    terminal().print(table if answer else "No model has been trained yet.")
-    for model in answer:
-        if "watch" in model:
-            _watch(model["watch"])
+    terminal().print(table if answer["versions"] else "No model has been trained yet.")
+    if answer["watch"] is not None:
+        _watch(answer["watch"])
+    else:
+        terminal().print("Nobody has looked yet whether training is due: slurmcast-train.timer does so every hour.")
 
 
 def _watch(seen: Answer) -> None:
     """How the estimates of the last jobs came true, beside what the model in use reached when it was tested."""
     columns = ("estimate of", "partition", "jobs", "unknown", "median error", "tested", "80 % interval holds", "tested")
-    table = _table(f"Estimates of the last jobs, looked at {moment(seen['at'])}", *columns)
+    table = _table("Estimates of the last jobs", *columns)
     tested = {(row["target"], row["partition"]): row for row in seen["tested"]}
     for row in seen["recent"]:
         then = tested.get((row["target"], row["partition"]), {})
@@ -267,7 +271,8 @@ def _watch(seen: Answer) -> None:
     console = terminal()
     if seen["recent"]:
         console.print(table)
-    console.print(f"Training is {'due' if seen['due']['now'] else 'not due'}: {seen['due']['reason']}.", soft_wrap=True)
+    due = "is due" if seen["due"]["now"] else "isn't due"
+    console.print(f"Training {due} (looked at {moment(seen['at'])}): {seen['due']['reason']}.", soft_wrap=True)
 
 
 def rolled_back(answer: Answer) -> None:

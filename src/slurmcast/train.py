@@ -113,6 +113,8 @@ def _train(config: Config, registry: Registry, store: Store, alarms: Sequence[Al
     answer: dict[str, Any] = {
         "promoted": force or (verdict is not None and verdict.promote),
         "forced": force,
+        "tested": verdict is not None,
+        "former": present.version if present is not None else None,
         "reason": reason,
         "kind": probe.kind,
         "examples": len(ordered),
@@ -144,8 +146,8 @@ def rollback(config: Config, version: str = "") -> dict[str, Any]:
 
 
 @said
-def versions(config: Config) -> list[dict[str, Any]]:
-    """All versions with their figures, the newest first."""
+def versions(config: Config) -> dict[str, Any]:
+    """All versions with their figures, the newest first, and what was seen of drift when somebody last looked."""
     registry = Registry(config.paths.models)
     current, before, seen = registry.current(), registry.before(), last_look(config.paths.models)
     found: list[dict[str, Any]] = []
@@ -157,10 +159,8 @@ def versions(config: Config) -> list[dict[str, Any]]:
             found.append({"version": version, "state": state, "error": str(error)})
             continue
         facts: dict[str, Any] = {"kind": model.kind, "encoder": model.encoder, "figures": dict(model.figures)}
-        if seen is not None and seen.model == version:
-            facts["watch"] = to_json(seen)
         found.append({"version": version, "state": state, **facts})
-    return found
+    return {"versions": found, "watch": None if seen is None else to_json(seen)}
 
 
 def known_cases(config: Config) -> tuple[list[Case], str]:

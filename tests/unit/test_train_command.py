@@ -49,6 +49,8 @@ def test_a_model_that_is_worse_than_none_is_not_put_to_use_unless_forced(config:
     answer = train_from_store(config)
     assert not answer["promoted"] and answer["reason"].startswith("worse than no model")
     assert (Registry(config.paths.models).versions(), current(config)) == ([], None)
+    first, second = run(config, "train").stdout.splitlines()
+    assert first.startswith("Not put to use: worse than no model") and second.startswith("slurmcast train --force puts")
     forced = train_from_store(config, force=True)
     assert forced["promoted"] and forced["forced"] and forced["model"] == current(config)
 
@@ -121,6 +123,22 @@ def test_too_few_jobs_to_test_with_are_said(config: Config, count: int, problem:
             train_from_store(config, force=True)
 
 
+def test_a_training_that_comes_to_nothing_says_only_what_is_true(config: Config) -> None:
+    every = jobs(14, both=0.0)
+    for first in (0, 10, 20):  # the same works again and again
+        fill(config, every[:10], first=first)
+    lines = run(config, "train", "--when-due").stdout.splitlines()
+    assert lines[0] == "Training was due: no model is in use." and len(lines) == 2
+    assert lines[1].startswith("Not trained: ") and "are too few" in lines[1]
+    lines = run(config, "train", "--list").stdout.splitlines()
+    assert lines[0] == "No model has been trained yet." and lines[-1].startswith("Training isn't due (looked at 2")
+    assert "no model is in use, but it takes 20 finished jobs since the last training: 0 so far" in lines[-1]
+    assert answer_of(config, "train", "--list")["watch"]["labels"] == 30
+    fill(config, every[10:], first=30)
+    name = train_from_store(config, force=True)["model"]
+    assert run(config, "train").stdout.splitlines()[1:] == [f"Model {name} stays in use."]
+
+
 def test_old_models_are_pruned_but_not_the_one_before(config: Config) -> None:
     fill(config, jobs(40))
     config = replace(config, probe=ProbeConfig(keep=1))
@@ -153,13 +171,14 @@ def answer_of(config: Config, *words: str) -> Any:
 
 
 def test_by_hand_forth_and_back(config: Config) -> None:
-    assert "No model has been trained yet" in run(config, "train", "--list").stdout
+    listed = run(config, "train", "--list").stdout
+    assert "No model has been trained yet" in listed and "Nobody has looked yet whether training is due" in listed
     fill(config, jobs(100))
     made = []
     for number in range(3):
         fill(config, jobs(1, seed=number + 5), first=100 + number)
         made.append(answer_of(config, "train", "--force")["model"])
-    listed = answer_of(config, "train", "--list")
+    listed = answer_of(config, "train", "--list")["versions"]
     assert [(m["version"], m["state"]) for m in listed] == [
         (made[2], "in use"),
         (made[1], "before"),
@@ -240,7 +259,7 @@ def test_a_damaged_model_is_listed_as_such(config: Config) -> None:
     fill(config, jobs(60))
     name = train_from_store(config, force=True)["model"]
     (config.paths.models / name / "model.safetensors").write_bytes(b"")
-    (found,) = versions(config)
+    (found,) = versions(config)["versions"]
     assert "sha256" in found["error"] and found["state"] == "in use"
     assert "sha256" in run(config, "train", "--list").stdout
 

@@ -240,13 +240,14 @@ def test_what_people_see(config: Config) -> None:
     invoke = CliRunner().invoke
     words = command(config)[3:]
     shown = invoke(main, [*words, "train", "--when-due"])
-    assert shown.exit_code == 0 and shown.stdout.startswith("Trained: no model is in use.\nModel ")
+    assert shown.exit_code == 0 and shown.stdout.startswith("Training was due: no model is in use.\nModel ")
     again = invoke(main, [*words, "train", "--when-due"])
-    assert again.exit_code == 0 and again.stdout.startswith("Not trained: no drift, and 0 of 200 jobs")
+    assert again.exit_code == 0 and again.stdout.startswith("Training isn't due: no drift, and 0 of 200 jobs")
     late = jobs(115)[80:]
     fill(config, late, first=80, promised=promised(config, late))
-    assert "Not trained: no drift, and 35 of 200 jobs" in invoke(main, [*words, "train", "--when-due"]).stdout
+    assert "Training isn't due: no drift, and 35 of 200 jobs" in invoke(main, [*words, "train", "--when-due"]).stdout
     listed = invoke(main, [*words, "train", "--list"]).stdout
-    assert "Estimates of the last jobs" in listed and "Training is not due: no drift, and 35 of 200" in listed
+    assert "Estimates of the last jobs" in listed and "): no drift, and 35 of 200 jobs" in listed
+    assert "Training isn't due (looked at 2" in listed
     answer: Any = json.loads(invoke(main, [*words, "train", "--when-due", "--json"]).stdout)
     assert answer["due"] is False

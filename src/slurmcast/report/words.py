@@ -116,7 +116,7 @@ def learned(learning: Answer) -> str:
     """Trainings and drift."""
     trainings, drift = learning["trainings"], learning["drift"]
     promoted = sum(training["promoted"] for training in trainings)
-    text = f"Models trained: {len(trainings)}; put to use: {promoted}."
+    text = f"Trainings begun: {len(trainings)}; new models put to use: {promoted}."
     if drift is None:
         return text
     alarms = "; ".join(drift["alarms"]) or "no drift"
