@@ -48,8 +48,9 @@ def said(function: Callable[P, T]) -> Callable[P, T]:
             raise TrainError(f"store.db or embeddings.db: {error}; run as the user of slurmcastd") from None
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            remedy = "; run as the user of slurmcastd" if isinstance(error, PermissionError) else ""
-            raise TrainError(f"{where}{error.strerror or error}{remedy}") from None
+            remedy = "; run as the user of slurmcastd (slurmcast doctor, as root, tells whose files are in its way)"
+            told = remedy if isinstance(error, PermissionError) else ""
+            raise TrainError(f"{where}{error.strerror or error}{told}") from None
 
     return inner
 

@@ -156,7 +156,8 @@ def test_a_full_disk_leaves_the_model_in_use(config: Config) -> None:
         (OSError(errno.EROFS, "Read-only file system", "/models/x"), "/models/x: Read-only file system"),
         (
             PermissionError(errno.EACCES, "Permission denied", "x"),
-            "x: Permission denied; run as the user of slurmcastd",
+            "x: Permission denied; run as the user of slurmcastd "
+            "(slurmcast doctor, as root, tells whose files are in its way)",
         ),
     ],
 )
