@@ -20,6 +20,9 @@ ENVIRONMENT = (
 )  # fmt: skip
 """The variables that belong to a job's work: those that the hook passes on, so that ``predict`` reads what it reads."""
 
+TOO_LONG = 413
+"""The status where less at a time would do."""
+
 
 class ClientError(Exception):
     """The daemon refused or can't be reached; the message says what to do. ``status``: its answer's, 0 for none."""
@@ -71,7 +74,8 @@ class Client:
                 return _checked(status, _parsed(status, answer))
             opened = munge.unseal(answer, munge_socket).value
         except munge.MungeError as error:
-            raise ClientError(f"{server}: {error}") from None
+            status = TOO_LONG if isinstance(error, munge.TooLong) else 0
+            raise ClientError(f"{server}: {error}", status) from None
         return _checked(opened["status"], opened["body"])
 
     @staticmethod

@@ -1,6 +1,6 @@
 """Munge credentials by the ``munge`` and ``unmunge`` programs: who sent this, unchanged, and not twice (man munge).
 
-A sealed value is zlib-compressed JSON inside a credential: munged takes at most 1 MiB.
+A sealed value is zlib-compressed JSON inside a credential.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from typing import Any
 TIMEOUT_S = 10
 MAX_VALUE = 32 * 1024 * 1024
 """Bytes of JSON that are unpacked; a small credential must not fill the memory."""
+MAX_PACKED = 768 * 1024 - 1024
+"""Bytes in a credential: munged opens none that has 1 MiB with its head and in base64 (tried with munge 0.5.16), though
+it makes them."""
 
 NOT_OURS = "the credential holds nothing of slurmcast's; are both of the same version?"
 FAULTS = {
@@ -30,6 +33,10 @@ class MungeError(Exception):
     """A credential can't be made or isn't valid; the message says why."""
 
 
+class TooLong(MungeError):
+    """The value is too long for a credential."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sealed:
     """An opened credential: who made it and what was in it."""
@@ -39,11 +46,15 @@ class Sealed:
 
 
 def seal(value: Any, socket: str = "", only_uid: int | None = None) -> bytes:
-    """A credential of this process's user; ``only_uid``: the only user who can open it. Raises :class:`MungeError`."""
+    """A credential of this process's user; ``only_uid``: the only user who can open it. Raises :class:`MungeError`;
+    :class:`TooLong` where less would do."""
     command = ["munge", *_socket(socket)]
     if only_uid is not None:
         command.append(f"--restrict-uid={only_uid}")
-    return _run(command, zlib.compress(json.dumps(value).encode())).strip()
+    packed = zlib.compress(json.dumps(value).encode())
+    if len(packed) > MAX_PACKED:
+        raise TooLong(f"{len(packed)} bytes, packed, are more than the {MAX_PACKED} that munge can carry")
+    return _run(command, packed).strip()
 
 
 def unseal(credential: bytes, socket: str = "") -> Sealed:
@@ -66,7 +77,7 @@ def unpacked(credential: bytes, socket: str = "", most: int = MAX_VALUE) -> tupl
     except zlib.error:
         raise MungeError(NOT_OURS) from None
     if unpacker.unconsumed_tail:
-        raise MungeError(f"the credential holds more than {most} bytes")
+        raise TooLong(f"the credential holds more than {most} bytes")
     return int(uid[1]), content
 
 

@@ -9,9 +9,10 @@ import os
 import select
 import shutil
 import socket
+import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,10 @@ from slurmcast.client import Client, ClientError
 from slurmcast.config import load
 from slurmcast.daemon.doors import MAX_BODIES, MAX_BODY, MAX_CONNECTIONS, Held
 from slurmcast.daemon.requests import Refused
+from slurmcast.imports.mark import Mark
+from slurmcast.imports.run import Import
 from tests.unit.daemon_harness import ALICE, BOB, Daemon, daemon_in, record
+from tests.unit.test_import_daemon import FIRST, LAST, Books, past
 
 
 @pytest.fixture
@@ -252,3 +256,24 @@ def test_an_answer_is_for_nobody_else(munged: str) -> None:
     for uid, rc in ((BOB, False), (ALICE, True)):
         done = subprocess.run(command, input=credential, capture_output=True, user=uid, check=False)
         assert (done.returncode == 0) is rc
+
+
+def test_an_import_by_munge_leaves_out_only_the_scripts_that_are_too_long(
+    daemon: Daemon, door: str, munged: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Long(Books):
+        """Scripts that can't be packed: no two of the first are short enough together, and the next never are."""
+
+        def scripts(self, jobs: Sequence[str], since: int, until: int) -> dict[str, bytes]:
+            sizes = {label: 400_000 if int(label) < 10 else 900_000 for label in jobs if int(label) < 12}
+            noise = {label: os.urandom(size).hex().encode() for label, size in sizes.items()}
+            return {label: text + noise.get(label, b"") for label, text in super().scripts(jobs, since, until).items()}
+
+    runs = [past(n, state="COMPLETED" if n % 2 else "FAILED") for n in (*range(8, 12), *range(21, 60))]
+    work = Import(Long(runs), login_node(tmp_path, door, munged), frozenset({"a100"}), tmp_path / "import.json")
+    counts = work.run(Mark(FIRST, FIRST), LAST).counts
+    assert (work.new, counts["runs"], counts["with_script"], counts["script_too_long"]) == (43, 43, 41, 2)
+    assert [line.message.split(" goes ")[0] for line in caplog.records] == ["job 10", "job 11"]
+    with sqlite3.connect(f"file:{daemon.config.paths.store}?mode=ro", uri=True) as store:
+        without = store.execute("SELECT job_id FROM job WHERE submission IS NULL ORDER BY job_id")
+        assert [job_id for (job_id,) in without] == [10, 11]

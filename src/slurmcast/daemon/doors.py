@@ -33,7 +33,7 @@ MAX_BODY = 8 * 1024 * 1024
 MAX_BODIES = 3 * MAX_BODY
 """Bytes of requests in memory at a time, the agent's apart. As objects they may take thirty times more."""
 MAX_CREDENTIAL = 2 * 1024 * 1024
-"""munged makes none of more than 1 MiB, before base64."""
+"""munged opens none of more than half of that."""
 MAX_AGENT_BODY = 256 * 1024 * 1024
 """The agent sends all pending jobs at once, about 1.5 KB each."""
 BODY_S = 30.0
@@ -190,6 +190,8 @@ async def munge_door(address: str, munge_socket: str, api: Api, held: Held) -> D
             try:
                 unpack = partial(munge.unpacked, credential, munge_socket, MAX_BODY)
                 uid, content = await loop.run_in_executor(munging, unpack)
+            except munge.TooLong as error:
+                raise Refused(413, f"{error}; send less at a time") from None
             except munge.MungeError as error:
                 raise Refused(401, f"the munge credential isn't accepted: {error}") from None
         with held.room(uid) as take:

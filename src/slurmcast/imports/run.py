@@ -10,14 +10,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from slurmcast.capture import as_json_text
-from slurmcast.client import Client, ClientError
+from slurmcast.client import TOO_LONG, Client, ClientError
 from slurmcast.cluster.accounting import Accounting, Record, TooMuch, outcome
 from slurmcast.cluster.base import ClusterError
 from slurmcast.codec import to_json
@@ -38,7 +38,7 @@ log = logging.getLogger("slurmcast.import")
 CHUNK = 250
 """Runs whose scripts are read at a time, and that go into one request."""
 MAX_SCRIPTS = 1 << 20
-"""Bytes of scripts in one request, unless a single one is longer; munge takes 1 MiB, packed."""
+"""Bytes of scripts in one request, unless a single one is longer; packed they are mostly short enough for munge."""
 MAX_SENT = 100_000
 """Submissions that are remembered as sent; one that is forgotten is sent again."""
 MAX_ARRAYS = 1000
@@ -58,6 +58,7 @@ class Count(StrEnum):
     RUNS = "runs"
     COMPLETED = "completed"
     SCRIPTS = "with_script"
+    TOO_LONG = "script_too_long"
     ELSEWHERE = "other_partition"
     NO_GPUS = "without_gpus"
     NEVER_RAN = "never_ran"
@@ -97,6 +98,8 @@ class Import:
     """What :meth:`run` has come to, in Unix seconds."""
     _sent: dict[str, bool] = field(default_factory=dict)
     """Identity of each submission that the daemon has -> whether it was told of a completed run."""
+    _left_out: set[str] = field(default_factory=set)
+    """Identities of submissions that can't be sent."""
     _arrays: dict[_Job, Submission | None] = field(default_factory=dict)
 
     def run(self, start: Mark, until: int) -> Mark:
@@ -136,8 +139,12 @@ class Import:
             return
         counts[Count.RUNS] += len(chunk)
         counts[Count.COMPLETED] += sum(run.state == "COMPLETED" for _, run in chunk)
-        counts[Count.SCRIPTS] += sum(submitted[job(record)] is not None for record, _ in chunk)
-        self._send(chunk, submitted)
+        names = {key: identity(found) for key, found in submitted.items() if found is not None}
+        self._send(chunk, submitted, names)
+        said = [name for record, _ in chunk if (name := names.get(job(record)))]
+        counts[Count.SCRIPTS] += sum(name not in self._left_out for name in said)
+        if missing := sum(name in self._left_out for name in said):
+            counts[Count.TOO_LONG] += missing
 
     def _kept(self, since: int, until: int, counts: Counter[str]) -> Iterator[_Run]:
         for record in self.accounting.ended(since, until):
@@ -166,36 +173,55 @@ class Import:
         self._arrays = dict([*self._arrays.items(), *arrays][-MAX_ARRAYS:])
         return found
 
-    def _send(self, chunk: list[_Run], submitted: Mapping[_Job, Submission | None]) -> None:
-        """Hand over the runs, each after or with what was submitted for it."""
-        identities = {key: identity(found) for key, found in submitted.items() if found is not None}
-        by_identity = {identities[key]: found for key, found in submitted.items() if found is not None}
+    def _send(self, chunk: list[_Run], submitted: Mapping[_Job, Submission | None], names: Mapping[_Job, str]) -> None:
+        """Hand over the runs, each after or with what was submitted for it. ``names``: the identities of that."""
+        by_name = {name: found for key, name in names.items() if (found := submitted[key]) is not None}
         runs: list[PastRun] = []
         new: dict[str, Submission] = {}
         size = 0
         for record, run in chunk:
-            name = identities.get(job(record))
+            name = names.get(job(record))
             runs.append(PastRun(run, record.uid, record.name, name))
             completed = run.state == "COMPLETED"
             if name is not None and (name not in self._sent or (completed and not self._sent[name])):
-                new[name] = by_identity[name]
+                new[name] = by_name[name]
                 self._sent[name] = completed
                 size += len(new[name].script)
             if size > MAX_SCRIPTS:
-                self._post(runs, new, by_identity)
+                self._post(runs, new, by_name)
                 runs, new, size = [], {}, 0
         if runs:
-            self._post(runs, new, by_identity)
+            self._post(runs, new, by_name)
         if len(self._sent) > MAX_SENT:
             self._sent.clear()
 
     def _post(self, runs: list[PastRun], new: dict[str, Submission], known: Mapping[str, Submission]) -> None:
-        answer = self._request(runs, new)
-        self.new += answer["new"]
-        if unknown := set(answer["unknown"]):  # its store is another one than before, or has forgotten them
-            self._request(runs, {name: known[name] for name in unknown})
+        stored, unknown = self._told(runs, new)
+        self.new += stored
+        if unknown:  # its store is another one than before, or has forgotten them
+            self._told(runs, {name: known[name] for name in unknown})
 
-    def _request(self, runs: list[PastRun], new: dict[str, Submission]) -> dict[str, Any]:
+    def _told(self, runs: list[PastRun], new: Mapping[str, Submission]) -> tuple[int, set[str]]:
+        """Hand over in as many requests as it takes; a script that is too long even alone is left out. How many runs
+        were new, and the identities that the daemon doesn't know."""
+        runs = [replace(run, identity=None) if run.identity in self._left_out else run for run in runs]
+        new = {name: found for name, found in new.items() if name not in self._left_out}
+        try:
+            answer = self._request(runs, new)
+            return answer["new"], set(answer["unknown"])
+        except ClientError as error:
+            if error.status != TOO_LONG or not new:
+                raise
+            if len(runs) == 1:
+                log.warning("job %d goes without its script: %s", runs[0].outcome.job_id, error)
+                self._left_out.update(new)
+                return self._told(runs, {})
+        half = len(runs) // 2
+        stored, unknown = self._told(runs[:half], _of(runs[:half], new))
+        more, others = self._told(runs[half:], _of(runs[half:], new))
+        return stored + more, unknown | others
+
+    def _request(self, runs: list[PastRun], new: Mapping[str, Submission]) -> dict[str, Any]:
         submissions = {name: to_json(found) | {"script": as_json_text(found.script)} for name, found in new.items()}
         body = {"runs": to_json(runs), "submissions": submissions}
         for pause_s in PAUSES_S:
@@ -207,6 +233,12 @@ class Import:
                 log.warning("trying again in %g s: %s", pause_s, error)
                 time.sleep(pause_s)
         return dict(self.client.request("POST", "/v1/agent/import", body))
+
+
+def _of(runs: Iterable[PastRun], submissions: Mapping[str, Submission]) -> dict[str, Submission]:
+    """What was submitted for these runs."""
+    names = {run.identity for run in runs}
+    return {name: found for name, found in submissions.items() if name in names}
 
 
 def _has_script(record: Record) -> bool:

@@ -21,6 +21,7 @@ WORDS = {
     Count.RUNS: "runs kept: on GPUs of managed partitions",
     Count.COMPLETED: "of these completed",
     Count.SCRIPTS: "of these with the script",
+    Count.TOO_LONG: "of these with a script that is too long to be sent",
     Count.ELSEWHERE: "left out: on other partitions",
     Count.NO_GPUS: "left out: without GPUs",
     Count.NEVER_RAN: "left out: never ran",
