@@ -129,7 +129,7 @@ def test_energy_is_written_to_the_run_that_it_is_of(slurm: Slurm) -> None:
     assert sorted(energies(str(array)).values()) == ["", "", "99"], "no other task of the array"
     # Of a requeued job Slurm would change the last run, whatever run one means.
     run("scontrol", "requeue", str(again))
-    requeued = eventually(lambda: _first_run(again), "the first run is in accounting")
+    requeued = eventually(lambda: _first_run(again), "both runs are in accounting")
     with pytest.raises(Refused, match="requeued"):
         cluster.write_energy(again, *requeued, 5)
     with pytest.raises(Refused):
@@ -138,10 +138,9 @@ def test_energy_is_written_to_the_run_that_it_is_of(slurm: Slurm) -> None:
 
 
 def _first_run(job_id: int) -> tuple[int, int] | None:
-    """Submit and start time of the run that was ended by the requeue."""
+    """Submit and start time of the run that was ended by the requeue, once the next one is there too: slurmdbd may hear
+    of it some time later, and until then the first is the last one."""
     command = ("sacct", "-X", "-n", "-P", "-D", "-j", str(job_id), "-o", "state,submit,start")
-    for line in run(*command, SLURM_TIME_FORMAT="%s").splitlines():
-        state, submitted, started = line.split("|")
-        if state == "REQUEUED":
-            return int(submitted), int(started)
-    return None
+    runs = [line.split("|") for line in run(*command, SLURM_TIME_FORMAT="%s").splitlines()]
+    ended = [(int(submitted), int(started)) for state, submitted, started in runs if state == "REQUEUED"]
+    return ended[0] if ended and len(runs) > 1 else None
