@@ -255,7 +255,8 @@ def versions(answer: Answer) -> None:
     if answer["watch"] is not None:
         _watch(answer["watch"])
     else:
-        terminal().print("Nobody has looked yet whether training is due: slurmcast-train.timer does so every hour.")
+        told = "Nobody has looked yet whether training is due: slurmcast-train.timer does so every hour."
+        terminal().print(told, soft_wrap=True)
 
 
 def _watch(seen: Answer) -> None:

@@ -125,6 +125,7 @@ def test_what_is_not_sure_is_not_applied(daemon: Daemon) -> None:
         (["--days", "1"], 1, "no GPU job of that time has finished"),
         (["--gpus", "a100=x"], 2, "--gpus a100=x"),
         (["--gpus", "nope=3"], 2, "--gpus: nope is neither a partition (a100"),
+        (["--days", "1", "--gpus", "nope=3"], 2, "--gpus: nope is neither a partition (a100"),
         (["--gpus", "a100=4,nope=3"], 2, "--gpus: nope is neither a partition (a100"),
         (["--plot", "x.gif"], 1, "must end with one of"),
     ],

@@ -41,9 +41,9 @@ def of_store(config: Config, since: float, gpus: Pools | None, noise: float | No
     :class:`slurmcast.store.database.StoreError`.
     """
     past = history.from_store(config, since)
+    found = history.site(past, config, gpus.counts if gpus else None)
     if not past:
         raise TuningError("no GPU job of that time has finished: let jobs finish, give more --days, or try --synthetic")
-    found = history.site(past, config, gpus.counts if gpus else None)
     trace = history.trace(past, found, fill_energy=True)
     workload = trace.workload
     if noise is not None or not trace.predicted:
