@@ -9,6 +9,8 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,32 @@ def test_from_spool_to_explain(daemon: Daemon) -> None:
     assert [(job["job_id"], job["rank"]) for job in daemon.ask("GET", "/v1/queue")["jobs"]] == [(7, 1)]
     daemon.ask("POST", "/v1/agent/decisions", {"decisions": [], "lines": {}})
     assert daemon.ask("GET", "/v1/explain/7")["rank"] == 0  # it waits no more: as it was decided
+
+
+def test_of_a_job_that_has_begun_explain_says_where_it_runs_and_ran(daemon: Daemon) -> None:
+    daemon.start()
+    daemon.spool("1.job", submission(5))
+    daemon.eventually(lambda: daemon.settled(1))
+    pending = record(7)
+    daemon.look(pending)
+    decision = Decision(7, SUBMITTED, 5.0, "a6000", "a6000 has the best value for it, and it fits there now.")
+    daemon.ask("POST", "/v1/agent/decisions", {"decisions": [to_json(decision)]})
+
+    def reason() -> str:
+        answer = daemon.ask("GET", "/v1/explain/7")
+        return str(answer["reason"])
+
+    began, ended = (datetime.fromtimestamp(SUBMITTED + after) for after in (60, 120))
+    planned = f" While it waited: {decision.reason}"
+    assert reason() == decision.reason
+    daemon.look(running=[replace(pending, state="RUNNING", partitions=("a6000",), start_time=SUBMITTED + 60)])
+    assert reason() == f"It has run on a6000 since {began}.{planned}"
+    daemon.look(pending)  # requeued
+    assert reason() == decision.reason
+    daemon.look()
+    outcome = Outcome(7, SUBMITTED, "a6000", "a6000", 1, "COMPLETED", SUBMITTED + 60, SUBMITTED + 120, 60.0)
+    daemon.ask("POST", "/v1/agent/outcomes", {"outcomes": [to_json(outcome)]})
+    assert reason() == f"It ran on a6000 from {began} to {ended} and ended as COMPLETED.{planned}"
 
 
 def test_only_owner_and_operators_see_a_job(daemon: Daemon) -> None:

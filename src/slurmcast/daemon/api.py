@@ -168,7 +168,9 @@ class Api:
             known = store.find_job(int(job_id))
             if known is None or (known.uid != ask.caller.uid and not everything):
                 return None
-            return views.explanation(store, known, self._agent.places, self._footprints, time.time())
+            this = known.job_id, known.submit_time
+            waits = any((job.job_id, job.submit_time) == this for job in self._agent.pending)
+            return views.explanation(store, known, self._agent.places, self._footprints, time.time(), waits)
 
         answer = await self._desk.do(look)
         if answer is None:  # in the same words for a job that isn't there and one that isn't the caller's

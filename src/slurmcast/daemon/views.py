@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from slurmcast.daemon.footprints import Footprints
 from slurmcast.daemon.requests import Answer
 from slurmcast.model import Job
+from slurmcast.store.promises import LastRun
 from slurmcast.store.store import Known, Store
 
 UNDECIDED = "slurmcast has not decided about this job: it is new, or it started before it was seen waiting."
@@ -25,8 +27,11 @@ Places = Mapping[int, Place]
 """By job id; who isn't among them waits no more, or is left alone."""
 
 
-def explanation(store: Store, known: Known, places: Places, footprints: Footprints, now: float) -> Answer:
+def explanation(
+    store: Store, known: Known, places: Places, footprints: Footprints, now: float, waits: bool = True
+) -> Answer:
     """The answer of ``explain`` for a job. Its footprint is that of its last run, or of a start ``now``."""
+    run = store.last_run(known.job_id, known.submit_time)
     stored = store.submission(known.submission) if known.submission is not None else None
     estimates = store.estimates(known.submission) if known.submission is not None else ()
     decision = _placed(known.decision or {}, places.get(known.job_id))
@@ -36,7 +41,7 @@ def explanation(store: Store, known: Known, places: Places, footprints: Footprin
         "name": known.name,
         "submit_time": known.submit_time,
         "key": stored.reading.key if stored else None,
-        "estimates": footprints.shown(estimates, store.last_start(known) or now),
+        "estimates": footprints.shown(estimates, run.start_time if run else now),
         "made_from": stored.reading.made_from if stored else None,
         "sources": list(stored.reading.sources) if stored else [],
         "numbers": stored.reading.numbers if stored else {},
@@ -44,7 +49,7 @@ def explanation(store: Store, known: Known, places: Places, footprints: Footprin
         "values": decision.get("values", []),
         "rank": decision.get("rank"),
         "decision": _short(decision) if decision else None,
-        "reason": decision.get("reason", UNDECIDED),
+        "reason": _reason(decision, None if waits else run),
     }
 
 
@@ -59,6 +64,20 @@ def waiting(store: Store, jobs: list[Job], places: Places, footprints: Footprint
             partition = decision["partition"] if decision else ",".join(job.partitions)
             rows.append({"partition": partition, "slurm_priority": job.priority, **shown})
     return sorted(rows, key=lambda row: (row["partition"], row["rank"] is None, row["rank"] or 0, row["job_id"]))
+
+
+def _reason(decision: dict[str, Any], run: LastRun | None) -> str:
+    """Why the job waits; of one that has begun, where it runs or ran, and why it was to be there."""
+    planned: str = decision.get("reason", "")
+    if run is None or run.of_array:
+        return planned or UNDECIDED
+    began = datetime.fromtimestamp(run.start_time)
+    if run.state:
+        ended = datetime.fromtimestamp(run.start_time + int(run.elapsed_s))
+        told = f"It ran on {run.partition} from {began} to {ended} and ended as {run.state}."
+    else:
+        told = f"It has run on {run.partition} since {began}."
+    return f"{told} While it waited: {planned}" if planned else told
 
 
 def _placed(decision: dict[str, Any], place: Place | None) -> dict[str, Any]:

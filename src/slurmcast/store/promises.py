@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from slurmcast.codec import from_json
 from slurmcast.model import Estimate, Job, Outcome
@@ -40,6 +41,18 @@ class Promise:
     outcome: Outcome
 
 
+class LastRun(NamedTuple):
+    """The run of a job that began last. Times in Unix seconds and seconds."""
+
+    start_time: int
+    state: str
+    """How it ended; empty: nothing is known of its end."""
+    partition: str
+    elapsed_s: float
+    of_array: bool
+    """Whether it is but one task of several."""
+
+
 class Promises(Database):
     """The promises of one cluster. Raises :class:`slurmcast.store.database.StoreError`."""
 
@@ -58,6 +71,17 @@ class Promises(Database):
     def _keep(self, runs: Iterable[dict[str, object]]) -> None:
         with self.transaction():
             self._db.executemany(_KEEP, [run | {"cluster": self._cluster} for run in runs])
+
+    def last_run(self, job_id: int, submit_time: int) -> LastRun | None:
+        """Of a job as it was submitted; None where none has begun, as far as is known."""
+        where = "WHERE cluster = ? AND job_id = ? AND submit_time = ?"
+        key = (self._cluster, job_id, submit_time)
+        begun = self._db.execute(f"SELECT start_time, estimate FROM promise {where}", key)
+        runs = [LastRun(start, "", json.loads(text)["partition"], 0.0, False) for start, text in begun]
+        for (text,) in self._db.execute(f"SELECT outcome FROM outcome {where}", key):
+            o = from_json(Outcome, json.loads(text))
+            runs.append(LastRun(o.start_time, o.state, o.partition, o.elapsed_s, o.array_job_id > 0))
+        return max(runs, default=None)
 
     def promises(self, model: str) -> list[Promise]:
         """What ``model`` promised of completed runs, in the order in which they ended."""

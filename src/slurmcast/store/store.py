@@ -184,12 +184,6 @@ class Store(Promises):
         number, submitted, uid, user, name, submission, decision = row
         return Known(number, submitted, uid, user, name, submission, json.loads(decision) if decision else None)
 
-    def last_start(self, known: Known) -> int | None:
-        """When the job's last run began, as far as its outcome is known."""
-        key = (self._cluster, known.job_id, known.submit_time)
-        row = self._db.execute(f"SELECT max(start_time) FROM outcome WHERE {_THE_JOB}", key).fetchone()
-        return None if row[0] is None else int(row[0])
-
     def decide(self, decisions: Iterable[Decision]) -> None:
         """Keep the last decision of each job, and all that changed something."""
         with self.transaction():
