@@ -65,8 +65,13 @@ def _answer(*command: str) -> str | _Unanswered:
 
 
 def _slurm_setting(name: str) -> str:
+    """Empty where it isn't set."""
     match = re.search(rf"^{name}\s*= (.*)$", _output("scontrol", "show", "config"), re.MULTILINE)
-    return match[1].strip() if match else ""
+    return match[1].strip().replace("(null)", "") if match else ""
+
+
+def _is(setting: str) -> str:
+    return f"is {setting}" if setting else "isn't set"
 
 
 def check_slurmctld(_: Config) -> Check:
@@ -128,6 +133,9 @@ def check_capture(config: Config) -> Check:
 
 
 def check_meter(config: Config) -> Check:
+    if not config.meter.nodes and config.agent.write_energy:
+        detail = "agent.write_energy is true, but meter.nodes is empty: there will be no energy to write"
+        return Check("meter", False, detail, "set meter.nodes, or drop agent.write_energy; see docs/meter.md")
     if not config.meter.nodes:
         return Check("meter", True, "off (meter.nodes): no energy is taken from nodes")
     # Records bear the ClusterName, and the daemon refuses those of another cluster.
@@ -135,7 +143,7 @@ def check_meter(config: Config) -> Check:
         remedy = f'set cluster = "{name}" in slurmcast.toml and restart slurmcastd; see docs/meter.md'
         return Check("meter", False, f"Slurm's ClusterName is {name}, cluster is {config.cluster}", remedy)
     # Without Alloc the prolog waits for a job's first step; the other flags that Slurm takes imply it.
-    if _slurm_setting("PrologFlags") in ("", "(null)"):
+    if not _slurm_setting("PrologFlags"):
         return Check(
             "meter", False, "PrologFlags has no Alloc", "set PrologFlags=Alloc in slurm.conf; see docs/meter.md"
         )
@@ -153,9 +161,9 @@ def check_usage(config: Config) -> Check:
     if "slurm" not in config.agent.usage_from:
         return Check("usage", True, "ConsumedEnergy isn't read (agent.usage_from)")
     plugin, every = _slurm_setting("AcctGatherEnergyType"), _slurm_setting("AcctGatherNodeFreq")
-    if plugin in ("", "(null)", "acct_gather_energy/none") or every.split(" ")[0] in ("", "0"):
+    if plugin in ("", "acct_gather_energy/none") or every.split(" ")[0] in ("", "0"):
         remedy = 'set AcctGatherEnergyType and AcctGatherNodeFreq in slurm.conf, or drop "slurm" from agent.usage_from'
-        return Check("usage", False, f"AcctGatherEnergyType is {plugin}, AcctGatherNodeFreq {every}", remedy)
+        return Check("usage", False, f"AcctGatherEnergyType {_is(plugin)}, AcctGatherNodeFreq {_is(every)}", remedy)
     shown = [line.split() for line in _output("scontrol", "show", "partition", "--oneliner").splitlines()]
     facts = [dict(word.split("=", 1) for word in words if "=" in word) for words in shown]
     ours = {part.name for part in config.partition}
@@ -176,7 +184,7 @@ def check_priority(_: Config) -> Check:
     plugin, foreign = _slurm_setting("PriorityType"), _slurm_setting("PrioritySiteFactorPlugin")
     if plugin != "priority/multifactor":
         return Check("priority", False, f"PriorityType is {plugin}", "set PriorityType=priority/multifactor")
-    if foreign not in ("", "(null)", "site_factor/none"):
+    if foreign not in ("", "site_factor/none"):
         return Check("priority", False, f"{foreign} sets site factors too", "unset PrioritySiteFactorPlugin")
     return Check("priority", True, plugin)
 
@@ -264,7 +272,10 @@ def check_daemon(config: Config) -> Check:
         health = Client(config).request("GET", "/v1/health")
     except ClientError as error:
         return Check("daemon", False, str(error), "start slurmcastd")
-    return Check("daemon", True, f"version {health['version']}, {health['submissions']} submissions in the store")
+    detail = f"version {health['version']}, {health['submissions']} submissions in the store"
+    if past := health["past_waiting"]:
+        detail += f"; {past} imported scripts are still to be encoded: train when that is done"
+    return Check("daemon", True, detail)
 
 
 def check_encoder(config: Config) -> Check:
@@ -293,7 +304,7 @@ def check_late(config: Config) -> Check:
     from slurmcast.policy.lookahead import warning  # numpy
 
     if config.agent.policy != "lookahead":
-        return Check("late", True, f"agent.policy = {config.agent.policy} has no longest wait")
+        return Check("late", True, f"agent.policy is {config.agent.policy}: only lookahead has a longest wait")
     try:
         jobs = Client(config).request("GET", "/v1/queue")["jobs"]
     except ClientError as error:

@@ -17,7 +17,7 @@ from tests.unit.daemon_harness import daemon_in, record
     [
         ('policy = "lookahead"\nlongest_wait_h = 1e9', True, "most pending jobs have waited for less"),
         ('policy = "lookahead"\nlongest_wait_h = 1', False, "1 of 1 pending jobs have waited for longer"),
-        ('policy = "value"\nlongest_wait_h = 1', True, "agent.policy = value has no longest wait"),
+        ('policy = "value"\nlongest_wait_h = 1', True, "agent.policy is value: only lookahead has a longest wait"),
     ],
 )
 def test_a_longest_wait_below_the_usual_waits(tmp_path: Path, settings: str, ok: bool, said: str) -> None:
@@ -48,6 +48,19 @@ def test_files_that_another_user_left(tmp_path: Path, left: list[str], told: str
     assert not left or f"chown -Rh root: {tmp_path}" in check.remedy
 
 
+def test_energy_that_nobody_measures_can_not_be_written() -> None:
+    check = doctor.check_meter(Config(agent=AgentConfig(write_energy=True)))
+    assert not check.ok and "meter.nodes is empty" in check.detail
+
+
+@pytest.mark.parametrize(("past", "said"), [(0, "3 submissions in the store"), (7, "7 imported scripts are still")])
+def test_what_is_still_to_be_encoded(monkeypatch: pytest.MonkeyPatch, past: int, said: str) -> None:
+    health = {"version": "1", "submissions": 3, "past_waiting": past}
+    monkeypatch.setattr(doctor.Client, "request", lambda *_: health)
+    check = doctor.check_daemon(Config())
+    assert check.ok and said in check.detail and ("encoded" in check.detail) == bool(past)
+
+
 SETTINGS = """\
 ClusterName             = mycluster
 Epilog[0]               = /etc/slurm/epilog.d/*
@@ -76,7 +89,7 @@ def test_energy_records_need_the_cluster_s_name(
     ("plugin", "every", "shared", "reads", "ok", "said"),
     [
         ("(null)", "0 sec", "NO", (), True, "isn't read"),
-        ("(null)", "0 sec", "NO", ("slurm",), False, "AcctGatherEnergyType is (null)"),
+        ("(null)", "0 sec", "NO", ("slurm",), False, "AcctGatherEnergyType isn't set, AcctGatherNodeFreq is 0 sec"),
         (
             "acct_gather_energy/none",
             "30 sec",
@@ -85,7 +98,7 @@ def test_energy_records_need_the_cluster_s_name(
             False,
             "AcctGatherEnergyType is acct_gather_energy/none",
         ),
-        ("acct_gather_energy/ipmi", "0 sec", "NO", ("slurm",), False, "AcctGatherNodeFreq 0 sec"),
+        ("acct_gather_energy/ipmi", "0 sec", "NO", ("slurm",), False, "AcctGatherNodeFreq is 0 sec"),
         ("acct_gather_energy/ipmi", "30 sec", "FORCE:4", ("slurm",), False, "YES or FORCE on a100"),
         ("acct_gather_energy/ipmi", "30 sec", "EXCLUSIVE", ("slurm",), True, "acct_gather_energy/ipmi every 30 sec"),
     ],
