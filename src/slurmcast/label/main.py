@@ -138,7 +138,7 @@ def _budget(view: View, wish: Wish, state: State) -> Budget:
     if budget == NO_BOUND:
         if not (wish.ask and ahead):
             return Budget(gpu_hours=(view.committed + totals(view.standings, wish.rules)[1]).gpu_hours)
-        budget = Budget(gpu_hours=click.prompt("Budget in GPU hours", type=Finite(min=0, min_open=True), err=True))
+        budget = click.prompt('Budget in GPU hours, or in kWh as in "2.5 kWh"', value_proc=spendable, err=True)
     elif wish.ask and wanted and sys.stdin.isatty():
         click.confirm(f"Spend up to {show.limits(budget)}?", abort=True, err=True)
     if budget.kwh is not None and (dark := {s.cell.partition for s in wanted if s.cell.most_w is None}):
@@ -152,6 +152,14 @@ def _budget(view: View, wish: Wish, state: State) -> Budget:
         )
     state.allow(budget)
     return budget
+
+
+def spendable(text: str) -> Budget:
+    """What a user answers: GPU hours, or an energy with its unit. Raises click.BadParameter."""
+    number = text.strip().lower()
+    energy = number.endswith("kwh")
+    value = Finite(min=0, min_open=True).convert(number.removesuffix("kwh"), None, None)
+    return Budget(kwh=value) if energy else Budget(gpu_hours=value)
 
 
 @contextmanager

@@ -30,15 +30,20 @@ def _table(title: str, *columns: str) -> Table:
 
 def amount(cost: Cost) -> str:
     """``12.5 GPU h, 3.1 kWh``; energy only where it is known."""
-    energy = "" if cost.kwh is None else f", {cost.kwh:.3g} kWh"
-    return f"{cost.gpu_hours:.3g} GPU h{energy}"
+    energy = "" if cost.kwh is None else f", {_number(cost.kwh)} kWh"
+    return f"{_number(cost.gpu_hours)} GPU h{energy}"
 
 
 def limits(budget: Budget) -> str:
     """The budget in words."""
-    parts = [] if budget.gpu_hours is None else [f"{budget.gpu_hours:g} GPU h"]
-    parts += [] if budget.kwh is None else [f"{budget.kwh:g} kWh"]
+    parts = [] if budget.gpu_hours is None else [f"{_number(budget.gpu_hours)} GPU h"]
+    parts += [] if budget.kwh is None else [f"{_number(budget.kwh)} kWh"]
     return " and ".join(parts)
+
+
+def _number(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def plan(standings: Sequence[Standing], unfit: Sequence[Unfit], rules: Rules, used: Cost, trouble: str) -> None:
@@ -57,9 +62,9 @@ def plan(standings: Sequence[Standing], unfit: Sequence[Unfit], rules: Rules, us
     if trouble:
         console.print(f"Without estimates, time limits are taken: {trouble}", soft_wrap=True)
     expected, most = totals(standings, rules)
-    console.print(f"Expected: {amount(expected)}. At the very most: {amount(most)}.")
+    console.print(f"Still to be run: {amount(expected)} expected, {amount(most)} at the very most.")
     if used.gpu_hours:
-        console.print(f"Already used: {amount(used)}; the budget covers this too.")
+        console.print(f"Already used, and not in these: {amount(used)}. The budget covers both.", soft_wrap=True)
 
 
 def _plan_table(standings: Sequence[Standing], partitions: Sequence[str], rules: Rules) -> Table:
@@ -111,8 +116,10 @@ def board(budget: Budget) -> Iterator[Board]:
     if not console.is_terminal:
         yield Board(None, budget)
         return
-    columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[text]}", markup=False))
-    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+    done = TextColumn("scripts on partitions are done;")
+    text = TextColumn("{task.fields[text]}", markup=False)
+    columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), done, text, TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
         yield Board(progress, budget)
 
 
@@ -184,14 +191,15 @@ def results(answer: Answer) -> None:
     for cell in answer["cells"]:
         if run := cell["failed_run"]:
             name = " ".join([Path(cell["script"]).name, *cell["arguments"]])
-            console.print(
-                f"{name} on {cell['partition']}: {cell['reason']} on {run['nodes'] or 'no node'}. "
-                f"See {answer['logs']}/*-{run['array']}_{run['task']}.out, and sacct -j {run['array']}_{run['task']}",
-                soft_wrap=True,
-            )
+            task = f"{run['array']}_{run['task']}"
+            where, output = "before it began", ""
+            if run["start"]:
+                where, output = f"on {run['nodes'] or 'an unknown node'}", f"{answer['logs']}/*-{task}.out, and "
+            line = f"{name} on {cell['partition']}: {cell['reason']} {where}. See {output}sacct -j {task}"
+            console.print(line, soft_wrap=True)
     short = sum(cell["accepted"] and not cell["resolved"] for cell in answer["cells"])
     if short:
-        console.print(f"(s) {short} so short that Slurm's whole seconds can't tell a difference of 10 %.")
+        console.print(f"(s): so short that Slurm's whole seconds can't tell a difference of 10 % ({short} in all).")
     runs = [run for cell in answer["cells"] for run in cell["runs"]]
     if any(run["is_label"] for run in runs):
         console.print(f"slurmcast learns from {sum(run['is_label'] for run in runs)} of {len(runs)} runs so far.")
