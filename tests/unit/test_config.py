@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -90,6 +93,27 @@ def test_errors_say_what_is_allowed(tmp_path: Path, text: str, words: list[str])
     with pytest.raises(config.ConfigError) as error:
         config.load(path)
     assert all(word in str(error.value) for word in [str(path), *words]), error.value
+
+
+DEPENDENT = {"overlap_chars", "power_cap_w"}
+"""Numbers whose range other keys have a say in."""
+
+
+def sections(cls: Any) -> Iterator[Any]:
+    """All dataclasses of the configuration."""
+    yield cls
+    for hint in get_type_hints(cls).values():
+        for inner in (hint, *get_args(hint)):
+            if is_dataclass(inner):
+                yield from sections(inner)
+
+
+def test_every_number_has_a_range() -> None:
+    for section in sections(config.Config):
+        hints = get_type_hints(section)
+        for key in fields(section):
+            if {int, float} & {hints[key.name], *get_args(hints[key.name])} and key.name not in DEPENDENT:
+                assert "range" in key.metadata, f"{section.__name__}.{key.name}"
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
