@@ -228,6 +228,9 @@ def test_metrics_are_prometheus_text(daemon: Daemon) -> None:
     daemon.spool("1.job", submission(5))
     daemon.spool("bad.job", b"garbage end\n")
     daemon.eventually(lambda: daemon.settled(1))
+    assert daemon.ask("POST", "/v1/energy", {"records": [{}, {}]})["new"] == 0
+    with pytest.raises(ClientError, match="may not report"):
+        daemon.ask_as(ALICE, "POST", "/v1/energy", {"records": []})
     client = socket.socket(socket.AF_UNIX)
     client.connect(str(daemon.config.paths.socket))
     client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
@@ -238,6 +241,12 @@ def test_metrics_are_prometheus_text(daemon: Daemon) -> None:
     assert values['slurmcast_estimates{source="prior"}'] == "2"
     assert float(values["slurmcast_encode_seconds_total"]) > 0
     assert values['slurmcast_trainings_total{result="refused"}'] == "1"
+    told = {result: values[f'slurmcast_energy_records_total{{result="{result}"}}'] for result in ("new", "refused")}
+    assert told == {"new": "0", "refused": "3"}
+    names = [
+        {line.split(" ")[2] for line in text.splitlines() if line.startswith(f"# {kind} ")} for kind in ("HELP", "TYPE")
+    ]
+    assert names[0] == names[1] == {name.partition("{")[0] for name in values}
 
 
 def test_a_second_daemon_is_refused(daemon: Daemon) -> None:

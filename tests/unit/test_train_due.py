@@ -230,7 +230,8 @@ def test_what_the_metrics_say(config: Config) -> None:
     told = {name.removeprefix("slurmcast_"): float(value) for name, value in values.items()}
     assert (told["drift"], told["labels"], told["labels_since_training"]) == (1, 115, 35)
     assert told['trainings_total{result="promoted"}'] == told['trainings_total{result="refused"}'] == 1
-    assert told['last_training_timestamp_seconds{result="refused"}'] > told["last_promotion_timestamp_seconds"]
+    last = {result: told[f'last_training_timestamp_seconds{{result="{result}"}}'] for result in ("promoted", "refused")}
+    assert last["refused"] > last["promoted"] == told["last_promotion_timestamp_seconds"]
     assert told['recent_median_ape{target="time",partition="all"}'] > 0.4
     assert told['recent_coverage{target="time",partition="all"}'] < 0.5
     assert told['tested_coverage{target="time",partition="all"}'] > 0.5

@@ -33,6 +33,7 @@ from slurmcast.drift.metrics import metrics as drift_metrics
 from slurmcast.encoder.base import EncoderError
 from slurmcast.labels import runs
 from slurmcast.model import Submission
+from slurmcast.prometheus import metric
 from slurmcast.store.store import Origin, Store
 
 MAX_PREDICTIONS = 8
@@ -53,7 +54,7 @@ class Api:
         self._agent = AgentApi(config, desk, estimator, intake, news)
         capture = CaptureApi(config, desk, intake)
         kappa = KappaApi(config, desk, news, lambda: self._agent.pending)
-        energy = EnergyApi(config, desk)
+        self._energy = EnergyApi(config, desk)
         self.past = ImportApi(config, desk, estimator, intake)
         self._report = ReportApi(config, self._footprints)
         self._predicting = ThreadPoolExecutor(1, "predict")
@@ -68,7 +69,7 @@ class Api:
                 ("GET", r"/v1/kappa", kappa.get),
                 ("PUT", r"/v1/kappa", kappa.put),
                 ("GET", r"/v1/kappa/history", kappa.history),
-                ("POST", r"/v1/energy", energy.records),
+                ("POST", r"/v1/energy", self._energy.records),
                 ("GET", r"/v1/report", self._report.get),
                 ("GET", r"/v1/runs", RunsApi(config).get),
                 ("GET", r"/v1/capture", capture.wanted),
@@ -77,7 +78,7 @@ class Api:
                 ("POST", r"/v1/agent/script", self._agent.script),
                 ("POST", r"/v1/agent/decisions", self._agent.decisions),
                 ("POST", r"/v1/agent/outcomes", self._agent.outcomes),
-                ("POST", r"/v1/agent/energy", energy.of_runs),
+                ("POST", r"/v1/agent/energy", self._energy.of_runs),
                 ("POST", r"/v1/agent/import", self.past.runs),
                 ("GET", r"/v1/agent/wait", self._agent.wait),
             )
@@ -191,19 +192,20 @@ class Api:
         health = await self._health(Ask(Caller(0), {}, None))
         sources = await self._desk.do(Store.estimates_by_source)
         numbers = [
-            ("submissions", "gauge", health["submissions"]),
-            ("outcomes", "gauge", health["outcomes"]),
-            ("queue_length", "gauge", health["waiting"]),
-            ("past_queue_length", "gauge", health["past_waiting"]),
-            ("rejected_total", "counter", health["rejected"]),
-            ("encode_seconds_total", "counter", self._intake.encode_seconds),
+            ("submissions", "gauge", "Submissions in the store.", health["submissions"]),
+            ("outcomes", "gauge", "Finished runs in the store.", health["outcomes"]),
+            ("queue_length", "gauge", "Submissions that wait for their estimate.", health["waiting"]),
+            ("past_queue_length", "gauge", "Imported scripts that are still to be encoded.", health["past_waiting"]),
+            ("rejected_total", "counter", "Spool files that could not be read.", health["rejected"]),
+            ("encode_seconds_total", "counter", "Time spent on encoding submissions.", self._intake.encode_seconds),
         ]
-        lines = [f"# TYPE slurmcast_{name} {kind}\nslurmcast_{name} {value}\n" for name, kind, value in numbers]
-        lines.append("# TYPE slurmcast_estimates gauge\n")
-        lines += [f'slurmcast_estimates{{source="{source}"}} {count}\n' for source, count in sorted(sources.items())]
-        rewritings = self._intake.aligning.results
-        lines += ["# TYPE slurmcast_rewritings_total counter\n"] if rewritings else []
-        lines += [f'slurmcast_rewritings_total{{result="{result}"}} {n}\n' for result, n in rewritings.items()]
+        lines = [metric(name, kind, meaning, [({}, value)]) for name, kind, meaning, value in numbers]
+        for name, kind, meaning, key, counts in (
+            ("estimates", "gauge", "Estimates in the store.", "source", sources),
+            ("rewritings_total", "counter", "Scripts for the chat server.", "result", self._intake.aligning.results),
+            ("energy_records_total", "counter", "What nodes reported.", "result", self._energy.results),
+        ):
+            lines.append(metric(name, kind, meaning, [({key: which}, counts[which]) for which in sorted(counts)]))
         lines.append(await asyncio.to_thread(drift_metrics, self._config.paths.models))
         return "".join(lines)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from fnmatch import fnmatchcase
 
 from slurmcast.codec import CodecError, from_json
@@ -22,11 +23,14 @@ class EnergyApi:
 
     def __init__(self, config: Config, desk: Desk) -> None:
         self._config, self._desk = config, desk
+        self.results: Counter[str] = Counter({"new": 0, "known": 0, "refused": 0})
+        """Records by what became of them, since the daemon started."""
 
     async def records(self, ask: Ask) -> Answer:
         """Store records, each once. Answers how many were new, and why which (by their place) will never be taken."""
         if ask.caller.uid != 0 and ask.caller.name not in self._config.meter.users:
             log.warning("a record of energy from user %s was refused: not in meter.users", ask.caller.name)
+            self.results["refused"] += 1
             raise Refused(403, f"user {ask.caller.name} may not report energy (meter.users)")
         told = ask.field("records", list)
         if len(told) > MAX_RECORDS:
@@ -38,7 +42,9 @@ class EnergyApi:
             except ValueError as error:
                 refused[str(place)] = str(error)
                 log.warning("a record of energy from user %s was refused: %s", ask.caller.name, error)
-        return {"new": await self._desk.do(lambda store: store.add_energy(good)), "refused": refused}
+        new = await self._desk.do(lambda store: store.add_energy(good))
+        self.results.update(new=new, known=len(good) - new, refused=len(refused))
+        return {"new": new, "refused": refused}
 
     async def of_runs(self, ask: Ask) -> Answer:
         """The energy of each run, given as [job id, submit time, start time], where meters measured all of it."""

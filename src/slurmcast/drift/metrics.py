@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from slurmcast.drift.figures import Row
 from slurmcast.drift.trainings import Training, trainings
 from slurmcast.drift.watch import Look, last_look
+from slurmcast.prometheus import Sample, metric
 
-Sample = tuple[Mapping[str, str], float | None]
-"""Labels and value; a value that isn't known is left out."""
+_FIGURES = {
+    "jobs": "How many they are",
+    "coverage": "Share of real values within the 80 % interval",
+    "median_ape": "Median of the errors, as shares of the real values",
+    "unknown": "Share of jobs without an estimate",
+}
 
 
 def metrics(folder: Path) -> str:
@@ -21,42 +26,32 @@ def metrics(folder: Path) -> str:
 
 
 def _seen(seen: Look) -> Iterable[str]:
-    yield _metric("drift_checked_timestamp_seconds", "gauge", [({}, seen.at)])
-    yield _metric("labels", "gauge", [({}, seen.labels)])
-    yield _metric("labels_since_training", "gauge", [({}, seen.new_labels)])
-    yield _metric("training_due", "gauge", [({}, float(seen.due.now))])
-    yield _metric("drift", "gauge", [({}, float(bool(seen.alarms)))])
-    for name, rows in (("recent", seen.recent), ("tested", seen.tested)):
-        yield _metric(f"{name}_jobs", "gauge", [(_of(row), row.jobs) for row in rows])
-        yield _metric(f"{name}_coverage", "gauge", [(_of(row), row.coverage) for row in rows])
-        yield _metric(f"{name}_median_ape", "gauge", [(_of(row), row.median_ape) for row in rows])
-        yield _metric(f"{name}_unknown", "gauge", [(_of(row), row.unknown) for row in rows])
+    yield metric("drift_checked_timestamp_seconds", "gauge", "When estimates were last looked at.", [({}, seen.at)])
+    yield metric("labels", "gauge", "Finished jobs that can be learned from.", [({}, seen.labels)])
+    since = "Of these, how many have come since the model in use was trained."
+    yield metric("labels_since_training", "gauge", since, [({}, seen.new_labels)])
+    yield metric("training_due", "gauge", "Whether it was time to train.", [({}, float(seen.due.now))])
+    yield metric("drift", "gauge", "Whether estimates don't hold what they promise.", [({}, float(bool(seen.alarms)))])
+    for name, of, rows in (
+        ("recent", "the last jobs, by the estimates that they started with", seen.recent),
+        ("tested", "the jobs that the model in use was tested on", seen.tested),
+    ):
+        for figure, meaning in _FIGURES.items():
+            samples: list[Sample] = [(_of(row), getattr(row, figure)) for row in rows]
+            yield metric(f"{name}_{figure}", "gauge", f"{meaning}: {of}.", samples)
 
 
 def _done(done: Sequence[Training]) -> Iterable[str]:
     results = Counter(training.result for training in done)
-    yield _metric("trainings_total", "counter", [({"result": name}, count) for name, count in sorted(results.items())])
-    if done:
-        last = done[-1]
-        yield _metric("last_training_timestamp_seconds", "gauge", [({"result": last.result}, last.ended or last.began)])
+    samples: list[Sample] = [({"result": name}, count) for name, count in sorted(results.items())]
+    yield metric("trainings_total", "counter", "Trainings by what came of them.", samples)
+    last = {training.result: training.ended or training.began for training in done}
+    samples = [({"result": name}, at) for name, at in sorted(last.items())]
+    yield metric("last_training_timestamp_seconds", "gauge", "The latest training that came to this.", samples)
     promoted = [training.ended for training in done if training.promoted]
-    yield _metric("last_promotion_timestamp_seconds", "gauge", [({}, promoted[-1])] if promoted else [])
+    newest: list[Sample] = [({}, promoted[-1])] if promoted else []
+    yield metric("last_promotion_timestamp_seconds", "gauge", "When a new model was last put to use.", newest)
 
 
 def _of(row: Row) -> dict[str, str]:
     return {"target": row.target, "partition": row.partition}
-
-
-def _metric(name: str, kind: str, samples: Sequence[Sample]) -> str:
-    known = [(labels, value) for labels, value in samples if value is not None]
-    if not known:
-        return ""
-    lines = [f"# TYPE slurmcast_{name} {kind}\n"]
-    for labels, value in known:
-        pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-        lines.append(f"slurmcast_{name}{{{pairs}}} {value}\n" if pairs else f"slurmcast_{name} {value}\n")
-    return "".join(lines)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
