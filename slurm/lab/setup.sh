@@ -40,6 +40,7 @@ make_wheel() {
 mkdir -p "$CACHE_DIR" "$WHEELS"
 READY=$VENV/.ready-$(cat "$PROJECT_DIR/pyproject.toml" "$LAB_DIR/setup.sh" "$PROJECT_DIR/tests/fake_nvml/fake_nvml.c" | sha256sum | cut -c1-12)
 if [ ! -d "$ROOT" ] || [ ! -e "$READY" ]; then
+  say "packages are fetched and built, which takes some minutes the first time; logs: $CACHE_DIR/setup.*.log"
   host_packages
   bash "$LAB_DIR/root.sh" &
   make_venv

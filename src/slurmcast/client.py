@@ -87,7 +87,9 @@ class Client:
             response = connection.getresponse()
             return response.status, response.read()
         except (FileNotFoundError, ConnectionRefusedError):
-            raise ClientError(f"slurmcastd doesn't run here ({where}); start it, or set client.server") from None
+            raise ClientError(
+                f"slurmcastd doesn't run here ({where}); ask your admin to start it, or to set client.server"
+            ) from None
         except PermissionError:
             raise ClientError(f"{where} may not be opened; ask your admin to make its folder accessible") from None
         except (OSError, http.client.HTTPException) as error:

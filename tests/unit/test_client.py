@@ -74,7 +74,7 @@ def test_a_daemon_that_hangs_is_given_up(tmp_path: Path) -> None:
 
 
 def test_no_daemon(tmp_path: Path) -> None:
-    with pytest.raises(ClientError, match="start it, or set"):
+    with pytest.raises(ClientError, match="ask your admin to start it"):
         Client(config(tmp_path)).request("GET", "/v1/health")
 
 

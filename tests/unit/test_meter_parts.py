@@ -133,6 +133,14 @@ def test_one_broken_card_hides_no_other(tmp_path: Path) -> None:
     assert eight.energy_j is None and (eight.gpus, eight.used) == (1, ())
 
 
+@pytest.mark.parametrize(("gpus", "count"), [("0", "1 GPU"), ("0,5", "2 GPUs")])
+def test_the_log_names_gpus(tmp_path: Path, caplog: pytest.LogCaptureFixture, gpus: str, count: str) -> None:
+    caplog.set_level("INFO")
+    Node(tmp_path).play(f"begin 7 {gpus}", "3")
+    assert f"job 7 begins on {count}" in caplog.messages
+    assert ("GPU 5 can't be found: no GPU 5 is known to NVML" in caplog.messages) == ("5" in gpus)
+
+
 def test_a_driver_that_comes_late_is_a_gap(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.told.unloaded_s = (0, 40)

@@ -144,6 +144,8 @@ def test_the_command(daemon: Daemon, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert str(page) in command(daemon, "--html", str(page))
     assert page.read_text().startswith("<!DOCTYPE html>")
+    printed = command(daemon, "--html", "-")
+    assert printed.startswith("<!DOCTYPE html>") and printed.rstrip().endswith("</html>")
 
 
 def test_a_run_whose_end_has_no_date_is_in_no_report(daemon: Daemon) -> None:
@@ -171,7 +173,10 @@ def test_a_page_stays_where_the_new_one_has_no_room(daemon: Daemon, tmp_path: Pa
         (("--until", "0001-01-10"), 2, "is no time"),
         (("--user", ""), 2, "is no name"),
         (("--json", "--html", "x.html"), 2, "different things"),
+        (("--csv", "--json"), 2, "different things"),
+        (("--csv", "--html", "-"), 2, "different things"),
         (("--html", "/nowhere/x.html"), 1, "/nowhere/x.html"),
+        (("--html", "/sys/x.html"), 1, "choose a file that you may write"),
         (("--since", "2026-02-01", "--until", "2026-01-01"), 2, "--since must be before --until"),
         (("--since", "2100-01-01"), 2, "which is now unless it is given"),
     ],

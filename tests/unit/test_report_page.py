@@ -13,11 +13,12 @@ import pytest
 
 from slurmcast.footprint import Site
 from slurmcast.report.page import html
+from slurmcast.report.plots import columns
 from slurmcast.report.rates import Rates
 from slurmcast.report.runs import from_rows
 from slurmcast.report.summary import summary
 from slurmcast.report.tables import as_csv, show
-from slurmcast.report.words import NOTHING, number, percent
+from slurmcast.report.words import NOTHING, money, number, percent
 from tests.unit.test_report_figures import row
 
 HOSTILE = "<script>alert(1)</script>\"'&amp;]]>"
@@ -34,6 +35,25 @@ def answer(*rows: tuple[Any, ...], learning: Any = None, currency: str = "EUR") 
     figures = summary([from_rows(rows)] if rows else [], Rates(Site(400.0, None, 1.2, 1.8), 0.3, None, currency))
     scope = {"cluster": "c", "since": 0.0, "until": 1e6, "user": None, "account": None}
     return {**scope, **figures, "learning": learning}
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(None, "-"), (0.0, "0"), (0.0005, "0.000500"), (0.25, "0.250"), (1.5, "1.50"), (1234.5, "1,234.50")],
+)
+def test_money(value: float | None, said: str) -> None:
+    assert money(value) == said
+
+
+def test_the_cost_is_the_same_in_tile_and_table() -> None:
+    made = answer(row(state="COMPLETED", kwh=0.002, **HOUR))
+    shown = money(made["total"]["cost"])
+    assert shown.startswith("0.000") and html(made).count(shown) > 1
+
+
+@pytest.mark.parametrize(("top", "told"), [(0.0017, "0.0015"), (0.3, "0.3"), (40_000.0, "40,000"), (5e7, "4e+07")])
+def test_numbers_beside_an_axis_have_no_zeros_that_say_nothing(top: float, told: str) -> None:
+    assert told in [text.text for text in columns("", [("a", top, 0.0)]).iter("text")]
 
 
 def several(name: str = "alice", **facts: Any) -> dict[str, Any]:

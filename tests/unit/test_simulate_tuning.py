@@ -194,6 +194,7 @@ def test_a_report_recommends_what_its_points_say() -> None:
     field = [line[11:] for line in lines[1:15]]
     at = {mark: [(n, line.index(mark)) for n, line in enumerate(field) if mark in line] for mark in "*x"}
     ((best_row, best_column),), ((now_row, now_column),) = at["*"], at["x"]
+    assert not picture(wait | {"points": wait["points"][:1] * 3}), "where no kappa differs, there is nothing to draw"
     assert best_row > now_row and best_column > now_column, "less waiting is down, more energy is right"
 
 

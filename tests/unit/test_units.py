@@ -17,6 +17,19 @@ RATINGS = {
     "slurmcast-train": 0.7,
     "slurmcast-meter": 2.0,
 }
+CLOSED = [
+    "CapabilityBoundingSet=",
+    "NoNewPrivileges=yes",
+    "ProtectSystem=strict",
+    *(f"Protect{what}=yes" for what in ("KernelTunables", "KernelModules", "KernelLogs", "ControlGroups", "Clock")),
+    "ProtectProc=invisible",
+    "PrivateTmp=yes",
+    *(f"Restrict{what}=yes" for what in ("Namespaces", "Realtime", "SUIDSGID")),
+    "LockPersonality=yes",
+    "SystemCallArchitectures=native",
+    "SystemCallFilter=@system-service",
+]
+"""Also where there is no systemd-analyze."""
 BREAKING = [
     ("slurmcastd", "PrivateUsers"),  # SO_PEERCRED and owners of source files become nobody
     ("slurmcastd", "PrivateNetwork"),  # daemon.listen, encoder.kind = "remote"
@@ -26,6 +39,12 @@ BREAKING = [
     ("slurmcast-agent", "PrivateNetwork"),  # slurmctld, slurmdbd
     ("slurmcast-release", "PrivateNetwork"),
 ]
+
+
+@pytest.mark.parametrize("name", RATINGS)
+def test_what_none_may(name: str) -> None:
+    lines = (UNITS / f"{name}.service").read_text().splitlines()
+    assert [line for line in CLOSED if line not in lines] == []
 
 
 def test_every_service_is_rated() -> None:

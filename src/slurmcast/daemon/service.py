@@ -46,6 +46,9 @@ def serve(config: Config) -> int:
                 asyncio.run(_serve(config, desk))
             finally:
                 desk.close()
+    except PermissionError as error:
+        log.error("can't run: %s: %s; run it as the user of slurmcastd", error.filename, error.strerror)
+        return 1
     except (StoreError, OSError) as error:
         log.error("can't run: %s", error)
         return 1

@@ -143,7 +143,7 @@ class Meter:
                 self.runs[key] = replace(other, overlaps=other.overlaps | {begin.key})
                 new = replace(new, overlaps=new.overlaps | {key})
         self.runs[begin.key] = new
-        log.info("job %d begins on %d GPUs", begin.job_id, len(begin.gpus))
+        log.info("job %d begins on %d GPU%s", begin.job_id, len(begin.gpus), "" if len(begin.gpus) == 1 else "s")
 
     def _resolve(self) -> None:
         for key, r in self.runs.items():
@@ -152,7 +152,7 @@ class Meter:
                     gpu = self._nvml.find(word)
                     uuid = None if gpu is None or gpu.split else gpu.uuid
                 except NvmlError as error:
-                    self._complain(f"{word} can't be found", str(error))
+                    self._complain(f"{word if word.startswith('GPU-') else f'GPU {word}'} can't be found", str(error))
                     continue
                 self.runs[key] = run.resolved(self.runs[key], word, uuid)
 

@@ -45,6 +45,9 @@ def serve(config: Config) -> int:
         outbox = Outbox(settings.state_dir, settings.keep_mb * BYTES_PER_MB, settings.keep_days * S_PER_DAY)
         state, rapl = State(settings.state_dir), Rapl() if settings.host_energy else None
         meter = Meter(settings.markers, state, outbox, Nvml(), Clock(), settings.max_gap_s, rapl)
+    except PermissionError as error:
+        log.error("can't run: %s: %s; run it as root", error.filename, error.strerror)
+        return 1
     except OSError as error:
         log.error("can't run: %s", error)
         return 1

@@ -12,7 +12,7 @@ import click
 
 from slurmcast import config, files
 from slurmcast.client import Client
-from slurmcast.console import guarded, named, time_option
+from slurmcast.console import Failure, as_json, guarded, named, time_option
 from slurmcast.times import FORMS
 
 TIMEOUT_S = 60.0
@@ -24,14 +24,14 @@ TIMEOUT_S = 60.0
 @click.option("--account", callback=named, metavar="A", help="Only runs of account A.")
 @time_option("--since", f"Runs that ended from T on: {FORMS}; default: 4w before --until.")
 @time_option("--until", "Up to T; default: now.")
-@click.option("--json", "form", flag_value="json", help="Print JSON for programs.")
-@click.option("--csv", "form", flag_value="csv", help="Print the tables as CSV.")
+@as_json
+@click.option("--csv", "as_csv", is_flag=True, help="Print the tables as CSV.")
 @click.option(
     "--html",
     "page",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a page with plots to FILE.",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Write a page with plots to FILE; -: print it.",
 )
 @click.pass_obj
 @guarded
@@ -41,14 +41,15 @@ def report(
     account: str | None,
     since: float | None,
     until: float | None,
-    form: str | None,
+    as_json: bool,
+    as_csv: bool,
     page: Path | None,
 ) -> None:
     """What finished GPU runs used and cost, how long they waited, and how good their estimates were.
 
     One's own runs, or all for an operator.
     """
-    if form and page:
+    if as_json + as_csv + (page is not None) > 1:
         raise click.UsageError("--json, --csv and --html are three different things")
     if since is not None and since >= (time.time() if until is None else until):
         raise click.UsageError("--since must be before --until, which is now unless it is given")
@@ -59,14 +60,20 @@ def report(
     if page:
         from slurmcast.report.page import html
 
-        _write(page, html(answer))
-        click.echo(f"Written: {page}")
-    elif form == "json":
+        if page == Path("-"):
+            click.echo(html(answer), nl=False)
+        else:
+            try:
+                _write(page, html(answer))
+            except PermissionError as error:
+                raise Failure(f"{error.filename}: {error.strerror}; choose a file that you may write") from None
+            click.echo(f"Written: {page}")
+    elif as_json:
         click.echo(json.dumps(answer, indent=2))
     else:
         from slurmcast.report import tables
 
-        if form == "csv":
+        if as_csv:
             click.echo(tables.as_csv(answer), nl=False)
         else:
             tables.show(answer)

@@ -77,14 +77,14 @@ def _tiles(answer: Answer) -> Element:
         ("GPU hours", words.number(total["gpu_hours"]), "", f"{words.number(total['lost_gpu_hours'])} not completed"),
         ("Energy", words.number(total["energy_kwh"]), "kWh", measured),
     ]
-    for name, key, count, unit in (
-        ("Carbon", "carbon_kg", "carbon_runs", "kg CO2e"),
-        ("Water", "water_l", "water_runs", "L"),
-        ("Cost", "cost", "cost_runs", answer["currency"] or ""),
+    for name, key, count, unit, shown in (
+        ("Carbon", "carbon_kg", "carbon_runs", "kg CO2e", words.number),
+        ("Water", "water_l", "water_runs", "L", words.number),
+        ("Cost", "cost", "cost_runs", answer["currency"] or "", words.money),
     ):
         if total[key] is not None:
             note = f"known of {words.count(total[count])} runs"
-            known.append((name, words.number(total[key]), unit, note))
+            known.append((name, shown(total[key]), unit, note))
     half, most = words.wait(total["wait_p50_s"]), words.wait(total["wait_p90_s"])
     known.append(("Median wait", half, "", f"nine of ten at most {most}"))
     tiles = (

@@ -61,7 +61,7 @@ def columns(title: str, rows: Sequence[tuple[str, float | None, float]], height:
     for tick in ticks:
         y = bottom - tick * scale
         marks.append(el("line", x1=left, x2=WIDTH - 8, y1=y, y2=y, class_="grid"))
-        marks.append(el("text", words.number(tick), x=left - 8, y=y + 4, class_="label end"))
+        marks.append(el("text", _plain(tick), x=left - 8, y=y + 4, class_="label end"))
     skip = math.ceil(len(rows) / 11)
     for place, (label, value, apart) in enumerate(rows):
         x = left + place * step + (step - thick) / 2
@@ -180,6 +180,11 @@ def _ticks(top: float, about: int = 4) -> list[float]:
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
     return [step * k for k in range(math.ceil(top / step - 1e-9) + 1)]
+
+
+def _plain(tick: float) -> str:
+    """A round number without zeros that say nothing: there is little room beside an axis."""
+    return words.number(tick) if 1000 <= tick < 1e6 else f"{tick:g}"
 
 
 def _apart(ticks: Mapping[float, str], along: Callable[[float], float], least: float = 36.0) -> dict[float, str]:

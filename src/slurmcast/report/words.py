@@ -46,7 +46,8 @@ def wait(seconds: float | None) -> str:
 
 
 def money(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:,.2f}"
+    """Two places, more of what is less than 1."""
+    return number(value) if value is None or abs(value) < 1 else f"{value:,.2f}"
 
 
 def coverage(row: Answer) -> float | None:

@@ -27,7 +27,8 @@ def tuned(answer: Answer) -> None:
     """The whole answer of ``tune``."""
     console = terminal()
     console.print(_table(answer))
-    print("\n".join(picture(answer)))
+    for line in picture(answer):
+        print(line)
     for note in answer["notes"]:
         console.print(note, soft_wrap=True)
     for line in _words(answer):
@@ -53,8 +54,13 @@ def _figures(point: Answer, jobs: int) -> tuple[str, ...]:
         f"{point['waiting_tasks'] / jobs:.0%}",
         duration(point["wait_max_s"]),
         duration(point["run_s"] / jobs),
-        f"{point['energy_kwh']:.1f} kWh",
+        _energy(point["energy_kwh"]),
     )
+
+
+def _energy(kwh: float) -> str:
+    """One place, more of little energy."""
+    return f"{kwh:.1f} kWh" if kwh >= 100 else f"{kwh:.3g} kWh"
 
 
 def _kind(answer: Answer, point: Answer) -> str:
@@ -65,7 +71,9 @@ def _kind(answer: Answer, point: Answer) -> str:
 
 
 def picture(answer: Answer) -> list[str]:
-    """Waiting against energy in characters, one line each."""
+    """Waiting against energy in characters, one line each; none where no kappa differs from another in either."""
+    if len({(point["energy_kwh"], point["wait_s"]) for point in answer["points"]}) == 1:
+        return []
     points = sorted(answer["points"], key=lambda point: list(MARKS).index(_kind(answer, point)))
     across, up = (np.array([point[name] for point in points]) for name in ("energy_kwh", "wait_s"))
     columns, rows = _places(across, WIDTH), _places(up, HEIGHT)
@@ -74,7 +82,7 @@ def picture(answer: Answer) -> list[str]:
         field[HEIGHT - 1 - row][column] = MARKS[_kind(answer, point)]
     least, most = (duration(wait_s / answer["jobs"]) for wait_s in (up.min(), up.max()))
     left = [most, *[""] * (HEIGHT - 2), least]
-    axis = f"{across.min():.1f} kWh".ljust(WIDTH - 12) + f"{across.max():.1f} kWh".rjust(12)
+    axis = _energy(across.min()).ljust(WIDTH - 12) + _energy(across.max()).rjust(12)
     lines = [f"{label:>9} |{''.join(row)}".rstrip() for label, row in zip(left, field, strict=True)]
     keys = "x now   * recommended   o not beaten by another kappa   . beaten"
     return ["mean wait", *lines, " " * 10 + "+" + "-" * WIDTH, " " * 11 + axis, " " * 11 + keys]
@@ -93,9 +101,10 @@ def _words(answer: Answer) -> list[str]:
     changes, beside = (
         ", ".join(f"{name} {_change(best[key], base[key])}" for name, key in SHOWN) for base in (now, easy)
     )
+    over = f"on all {count} {kind}" if count > 1 else f"on the only {kind.removesuffix('s')}"
     lines = [
         f"Best for {weights} (running, waiting, energy; each next to what it is now): kappa = {best['kappa']:g}",
-        f"Next to the present kappa = {now['kappa']:g}, on all {count} {kind}: {changes}.",
+        f"Next to the present kappa = {now['kappa']:g}, {over}: {changes}.",
         f"Next to EASY backfilling by the users' time limits: {beside}.",
     ]
     if gain["p50"] is not None:
