@@ -173,7 +173,7 @@ def test_without_a_terminal_progress_is_lines(capsys: pytest.CaptureFixture[str]
 
 def test_what_an_import_answers(capsys: pytest.CaptureFixture[str]) -> None:
     counts = {"records": 30, "runs": 20, "completed": 15, "with_script": 10, "other_partition": 10}
-    answer = show.summary(Mark(0, 100, {"records": 10}), Mark(0, 300, counts), new=12, spent_s=2.0)
+    answer = show.summary(Mark(0, 100, {"records": 10}), Mark(0, 300, counts), new=12, spent_s=2.0, unencoded=3)
     assert answer["this_time"] == {"records": 20, "new_runs": 12, "seconds": 2.0, "records_per_s": 10.0}
     assert {name: answer[name] for name in counts} == counts
     assert answer["never_ran"] == 0
@@ -181,3 +181,6 @@ def test_what_an_import_answers(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "10  of these with the script" in text
     assert "20 records in 2 s, 12 new runs" in text
+    assert "3 scripts are still to be encoded" in text
+    show.table(answer | {"unencoded": 0})
+    assert "encoded" not in capsys.readouterr().out

@@ -64,7 +64,16 @@ def import_(config: Config, since: float | None, until: float | None, restart: b
                 raise Failure(f"{error}; {GOES_ON}") from None
             except KeyboardInterrupt:
                 raise Failure(f"stopped at {moment(work.reached)}; {GOES_ON}") from None
-    emit(show.summary(start, done, work.new, time.monotonic() - began), as_json, show.table)
+    seconds = time.monotonic() - began
+    emit(show.summary(start, done, work.new, seconds, _unencoded(client)), as_json, show.table)
+
+
+def _unencoded(client: Client) -> int | None:
+    """How many imported scripts the daemon has still to encode; None where it doesn't say."""
+    try:
+        return int(client.request("GET", "/v1/health")["past_waiting"])
+    except ClientError:
+        return None
 
 
 def _start(file: Path, since: int | None, restart: bool, now: int) -> Mark:

@@ -61,8 +61,9 @@ def _said(done: Mark) -> str:
     return f"{done.counts.get(Count.RECORDS, 0):,} records, {done.counts.get(Count.RUNS, 0):,} runs kept"
 
 
-def summary(start: Mark, done: Mark, new: int, spent_s: float) -> dict[str, Any]:
-    """What the import answers: all that is in the store by imports since ``since``, and what this one did."""
+def summary(start: Mark, done: Mark, new: int, spent_s: float, unencoded: int | None) -> dict[str, Any]:
+    """What the import answers: all that is in the store by imports since ``since``, what this one did, and how many
+    scripts are still to be encoded, where that is known."""
     records = done.counts.get(Count.RECORDS, 0) - start.counts.get(Count.RECORDS, 0)
     return {
         "since": done.since,
@@ -74,6 +75,7 @@ def summary(start: Mark, done: Mark, new: int, spent_s: float) -> dict[str, Any]
             "seconds": round(spent_s, 3),
             "records_per_s": round(records / spent_s, 1) if spent_s else None,
         },
+        "unencoded": unencoded,
     }
 
 
@@ -84,3 +86,6 @@ def table(answer: Answer) -> None:
     for count, words in WORDS.items():
         click.echo(f"{answer[count]:>12,}  {words}")
     click.echo(f"this time {now['records']:,} records in {duration(now['seconds'])}, {now['new_runs']:,} new runs")
+    if answer["unencoded"]:
+        click.echo(f"{answer['unencoded']:,} scripts are still to be encoded (slurmcast doctor counts them)")
+        click.echo("then: runuser -u slurmcast -- slurmcast train")
