@@ -41,15 +41,17 @@ build() {
     --ignorefile "$DOCKER_DIR/Dockerfile.dockerignore" "$@" "$PROJECT_DIR"
 }
 
+cannot() { echo "[cluster] this machine can't run containers: $(tail -n 1 <<< "$1")" >&2; exit 77; }
+
 make_images() {
   local name trouble
+  trouble=$(images info 2>&1) || cannot "$trouble" # no storage of images, for one
   if ! images image exists "$LAB_ROOT"; then
     images rmi --all --force > /dev/null 2>&1 || true # of an older root
     logged import import_root
     say "image $LAB_ROOT"
   fi
-  trouble=$(images run --rm --network=none "$LAB_ROOT" true 2>&1) ||
-    { echo "[cluster] this machine can't run containers: $(tail -n 1 <<< "$trouble")" >&2; exit 77; }
+  trouble=$(images run --rm --network=none "$LAB_ROOT" true 2>&1) || cannot "$trouble"
   logged image-base build -t "$SLURM_IMAGE" --build-arg LAB_ROOT="$LAB_ROOT" -f "$DOCKER_DIR/local/Dockerfile"
   for name in node service login; do
     logged "image-$name" build -t "slurmcast-$name:$SLURM_VERSION" --target $name --build-arg SLURM_IMAGE="$SLURM_IMAGE" \
