@@ -5,7 +5,7 @@ LAB := slurm/lab/lab
 BIN := .venv/bin
 PYTEST_ARGS ?=
 # The lab's tests wait more than they compute: one worker has them, the other the unit tests, file by file.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest $(or $(PYTEST_ARGS),-n 2 --no-loadscope-reorder)
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest $(or $(PYTEST_ARGS),-n 2 --no-loadscope-reorder --ignore=tests/cluster)
 
 .PHONY: help setup demo test lint lab unit bench clean
 help: ## this list
