@@ -53,8 +53,9 @@ def run(*command: str, user: str = "root", check: bool = True, stdin: str | byte
         cwd=home if Path(home).is_dir() else "/",
     )
     if check and done.returncode != 0:
-        pytest.fail(f"{' '.join(command)} -> {done.returncode}\n{done.stdout.decode()}\n{done.stderr.decode()}")
-    return done.stdout.decode()
+        said = f"{done.stdout.decode(errors='replace')}\n{done.stderr.decode(errors='replace')}"
+        pytest.fail(f"{' '.join(command)} -> {done.returncode}\n{said}")
+    return done.stdout.decode(errors="replace")  # jobs of other tests have names that are no UTF-8
 
 
 class Slurm:

@@ -89,8 +89,9 @@ def test_only_jobs_that_are_new_are_looked_at() -> None:
     assert memo.known(snapshot(), False).pending == []
 
 
-def timeless(decision: Decision) -> Decision:
-    return replace(decision, at=0.0, changed=False)
+def substance(decision: Decision) -> Decision:
+    """Without what is told apart from it (:meth:`Decisions.lines`), and the moment."""
+    return replace(decision, at=0.0, changed=False, rank=None, site_factor=None, priority=None)
 
 
 @given(QUEUES, QUEUES, st.sampled_from(list(STEPS)), st.sampled_from(CONFIGS))
@@ -102,7 +103,7 @@ def test_marks_differ_where_decisions_do(
 
     def told(result: Plan) -> dict[int, tuple[object, Decision]]:
         marks = zip(result.decisions.job_ids, result.decisions.marks(), result.decisions, strict=True)
-        return {job_id: (mark, timeless(decision)) for job_id, mark, decision in marks}
+        return {job_id: (mark, substance(decision)) for job_id, mark, decision in marks}
 
     before, after = told(first), told(second)
     for job_id in before.keys() & after.keys():
