@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from slurmcast.store.schema import MIGRATIONS
+
+THE_JOB = "cluster = ? AND job_id = ? AND submit_time = ?"
+"""In a WHERE: the job, or the runs of the job, of that key."""
+OF_OUTCOME = (
+    "LEFT JOIN job ON job.cluster = outcome.cluster AND job.job_id = outcome.submitted_id "
+    "AND job.submit_time = outcome.submit_time LEFT JOIN submission ON submission.id = job.submission"
+)
+"""Behind ``FROM outcome``: the run's job and what was submitted, as far as they are known."""
 
 BUSY_S = 10.0
 """How long to wait for another process (``slurmcast train``) that is using the file."""
@@ -18,10 +27,11 @@ class StoreError(Exception):
 
 
 class Database:
-    """One connection, used by one thread at a time. Raises :class:`StoreError`, also on a full disk."""
+    """One connection, for the jobs of ``cluster``, used by one thread at a time. Raises :class:`StoreError`, also on a
+    full disk."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, cluster: str, read_only: bool = False) -> None:
+        self._path, self._cluster = path, cluster
         try:
             self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
@@ -30,6 +40,8 @@ class Database:
             # NORMAL: a commit outlives kill -9; a power cut may lose the last ones, as it loses the spool (a tmpfs).
             self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;")
             self._migrate(path)
+            if read_only:
+                self._db.execute("PRAGMA query_only=ON")
         except sqlite3.OperationalError as error:  # locked, read-only, full: nothing is wrong with the file itself
             self._db.close()
             raise StoreError(
@@ -53,6 +65,12 @@ class Database:
 
     def _version(self) -> int:
         return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+
+    def _insert(self, table: str, row: Mapping[str, Any]) -> int:
+        """Insert a row, by its columns; its number."""
+        names, marks = ", ".join(row), ", ".join("?" * len(row))
+        done = self._db.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(row.values()))
+        return int(done.lastrowid or 0)
 
     def close(self) -> None:
         self._db.close()

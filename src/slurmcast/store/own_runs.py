@@ -9,12 +9,11 @@ from pathlib import Path
 
 from slurmcast.codec import from_json
 from slurmcast.model import Outcome
-from slurmcast.store.database import Database
+from slurmcast.store.database import OF_OUTCOME, Database
 
 _RUNS = (
     "SELECT outcome, job.submission IS NOT NULL, job.uid, json_extract(reading, '$.gpus.shared') FROM outcome "
-    "LEFT JOIN job ON job.cluster = outcome.cluster AND job.job_id = outcome.submitted_id "
-    "AND job.submit_time = outcome.submit_time LEFT JOIN submission ON submission.id = job.submission "
+    f"{OF_OUTCOME} "
     "WHERE outcome.cluster = ? AND outcome.job_id IN ({}) ORDER BY outcome.job_id, outcome.start_time"
 )
 
@@ -33,9 +32,7 @@ class OwnRuns(Database):
     """The store, only for reading. Raises :class:`slurmcast.store.database.StoreError`."""
 
     def __init__(self, path: Path, cluster: str) -> None:
-        super().__init__(path)
-        self._cluster = cluster
-        self._db.execute("PRAGMA query_only=ON")
+        super().__init__(path, cluster, read_only=True)
 
     def runs(self, uid: int, user: str, jobs: Sequence[int]) -> list[OwnRun]:
         """Those runs of ``jobs`` that are of the user: jobs are known by ``uid``, runs without a known job by name."""

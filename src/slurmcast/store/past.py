@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurmcast.model import Outcome
-from slurmcast.store.database import Database
+from slurmcast.store.database import THE_JOB, Database
 from slurmcast.store.records import NewSubmission, readable
-
-_THE_JOB = "cluster = ? AND job_id = ? AND submit_time = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +35,7 @@ class Past(Database):
     """A connection of its own, for a thread of its own. Raises :class:`slurmcast.store.database.StoreError`."""
 
     def __init__(self, path: Path, cluster: str) -> None:
-        super().__init__(path)
-        self._cluster = cluster
+        super().__init__(path, cluster)
         self._db.execute("PRAGMA secure_delete=ON")  # texts that have been encoded leave no trace in the file
 
     def keep(self, runs: Iterable[PastRun], read: Mapping[str, NewSubmission], wanted: Collection[str]) -> list[str]:
@@ -63,7 +60,7 @@ class Past(Database):
                     unknown.append(run.identity)
                 else:
                     values = (number, *self._key(run.outcome))
-                    self._db.execute(f"UPDATE job SET submission = ?, certain = 1 WHERE {_THE_JOB}", values)
+                    self._db.execute(f"UPDATE job SET submission = ?, certain = 1 WHERE {THE_JOB}", values)
             texts = [(read[identity].text_key, read[identity].reading.text) for identity in numbers]
             self._db.executemany(
                 "INSERT OR IGNORE INTO unencoded (text_key, text) VALUES (?, ?)", [t for t in texts if t[0] in wanted]
@@ -73,7 +70,7 @@ class Past(Database):
     def _see(self, run: PastRun) -> bool:
         """Remember the job; whether its submission is known."""
         key, user = self._key(run.outcome), readable(run.outcome.user)
-        found = self._db.execute(f"SELECT submission FROM job WHERE {_THE_JOB}", key).fetchone()
+        found = self._db.execute(f"SELECT submission FROM job WHERE {THE_JOB}", key).fetchone()
         if found is None:
             values = (*key, run.uid, user, readable(run.name))
             self._db.execute(
@@ -86,10 +83,7 @@ class Past(Database):
         return None if row is None else int(row[0])
 
     def _add(self, identity: str, new: NewSubmission) -> int:
-        row = new.row() | {"model": ""}
-        names, marks = ", ".join(row), ", ".join("?" * len(row))
-        done = self._db.execute(f"INSERT INTO submission ({names}) VALUES ({marks})", tuple(row.values()))
-        number = int(done.lastrowid or 0)
+        number = self._insert("submission", new.row() | {"model": ""})
         self._db.execute("INSERT INTO imported VALUES (?, ?)", (identity, number))
         return number
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from slurmcast.codec import from_json
@@ -55,10 +54,6 @@ class LastRun(NamedTuple):
 
 class Promises(Database):
     """The promises of one cluster. Raises :class:`slurmcast.store.database.StoreError`."""
-
-    def __init__(self, path: Path, cluster: str) -> None:
-        super().__init__(path)
-        self._cluster = cluster
 
     def promise_started(self, jobs: Iterable[Job]) -> None:
         """Keep what is expected of jobs that are seen to run; of each run what is kept first stays."""

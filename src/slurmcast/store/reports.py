@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurmcast.report.runs import Runs, from_rows
-from slurmcast.store.database import Database
+from slurmcast.store.database import OF_OUTCOME, Database
 
 CHUNK = 1024
 """Runs at a time: below 1 MB, and a few ms of work."""
@@ -32,8 +32,7 @@ _RUNS = (
     f"CASE WHEN json_extract(reading, '$.gpus.shared') THEN NULL ELSE {_O('energy_kwh')} END, "
     f"json_extract(reading, '$.time_limit_s'), (SELECT count(*) {_CHANGE}), "
     f"EXISTS (SELECT 1 {_CHANGE} AND {_CHOICES} > 1), {_TIME}, {_ENERGY} FROM outcome "
-    "LEFT JOIN job ON job.cluster = outcome.cluster AND job.job_id = outcome.submitted_id "
-    "AND job.submit_time = outcome.submit_time LEFT JOIN submission ON submission.id = job.submission "
+    f"{OF_OUTCOME} "
     # Not the table of estimates: those are made anew while a job, or a task of its array, waits.
     "LEFT JOIN promise ON promise.cluster = outcome.cluster AND promise.job_id = outcome.job_id "
     "AND promise.submit_time = outcome.submit_time AND promise.start_time = outcome.start_time "
@@ -59,9 +58,7 @@ class Reports(Database):
     """The store, only for reading, by one thread. Raises :class:`slurmcast.store.database.StoreError`."""
 
     def __init__(self, path: Path, cluster: str) -> None:
-        super().__init__(path)
-        self._cluster = cluster
-        self._db.execute("PRAGMA query_only=ON")
+        super().__init__(path, cluster, read_only=True)
         self._db.text_factory = lambda text: text.decode("utf-8", "replace")  # half a character must not stop it
 
     def stop_when(self, ended: Callable[[], bool]) -> None:

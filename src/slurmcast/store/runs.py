@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from slurmcast.codec import from_json
 from slurmcast.model import Decision, Estimate, May, Outcome, Reading
-from slurmcast.store.database import Database
+from slurmcast.store.database import OF_OUTCOME, Database
 
 _RUNS = (
     "SELECT outcome, user, job.submission, decision, reading, named FROM outcome "
-    "LEFT JOIN job ON job.cluster = outcome.cluster AND job.job_id = outcome.submitted_id "
-    "AND job.submit_time = outcome.submit_time LEFT JOIN submission ON submission.id = job.submission "
+    f"{OF_OUTCOME} "
     "WHERE outcome.cluster = :cluster AND outcome.submit_time >= :since AND outcome.submit_time < :until "
     "ORDER BY outcome.submit_time, outcome.job_id, outcome.start_time"
 )
@@ -41,10 +39,6 @@ class Run:
 
 class Runs(Database):
     """The store, for who looks back. Raises :class:`slurmcast.store.database.StoreError`."""
-
-    def __init__(self, path: Path, cluster: str) -> None:
-        super().__init__(path)
-        self._cluster = cluster
 
     def submitted(self, since: float, until: float) -> list[Run]:
         """The runs of jobs that were submitted from ``since`` up to ``until`` (Unix seconds), by submission."""

@@ -11,7 +11,7 @@ from typing import Any
 from slurmcast.codec import from_json, to_json
 from slurmcast.meter.record import SLACK_S, EnergyRecord, filled, is_measured, join
 from slurmcast.model import Decision, Estimate, Job, Outcome, Reading
-from slurmcast.store.database import StoreError
+from slurmcast.store.database import THE_JOB, StoreError
 from slurmcast.store.promises import Promises
 from slurmcast.store.records import (
     STORED,
@@ -28,7 +28,6 @@ from slurmcast.store.records import (
 
 __all__ = ["KappaSetting", "Known", "Label", "Link", "NewSubmission", "Origin", "Store", "StoreError", "Stored"]
 
-_THE_JOB = "cluster = ? AND job_id = ? AND submit_time = ?"
 _LABELS = (
     "SELECT submission.uid, submission.name, script_sha256, submission.key, text_key, reading, outcome FROM submission "
     "CROSS JOIN job ON job.submission = submission.id AND job.cluster = ? "
@@ -54,14 +53,11 @@ class Store(Promises):
 
     def add(self, new: NewSubmission, estimates: Sequence[Estimate]) -> int:
         """Store a submission with its first estimates, once for each spool file; the submission's id."""
-        row = new.row()
-        names, marks = ", ".join(row), ", ".join("?" * len(row))
         with self.transaction():
             known = self._db.execute("SELECT id FROM submission WHERE spool_name = ?", (new.spool_name,)).fetchone()
             if known is not None:
                 return int(known[0])
-            done = self._db.execute(f"INSERT INTO submission ({names}) VALUES ({marks})", tuple(row.values()))
-            submission = int(done.lastrowid or 0)
+            submission = self._insert("submission", new.row())
             self._put_estimates(submission, estimates)
         return submission
 
@@ -133,7 +129,7 @@ class Store(Promises):
 
     def link(self, job: Job) -> Link | None:
         """The submission that the job was made of, None where that isn't known."""
-        row = self._db.execute(f"SELECT submission, certain FROM job WHERE {_THE_JOB}", self._key(job)).fetchone()
+        row = self._db.execute(f"SELECT submission, certain FROM job WHERE {THE_JOB}", self._key(job)).fetchone()
         return None if row is None or row[0] is None else Link(int(row[0]), bool(row[1]))
 
     def claim(self, job: Job, submission: int, certain: bool = True) -> None:
@@ -152,7 +148,7 @@ class Store(Promises):
 
     def _claim(self, key: tuple[str, int, int], submission: int, certain: bool) -> None:
         values = (submission, int(certain), *key)
-        self._db.execute(f"UPDATE job SET submission = ?, certain = ? WHERE {_THE_JOB}", values)
+        self._db.execute(f"UPDATE job SET submission = ?, certain = ? WHERE {THE_JOB}", values)
 
     def doubtful(self, uid: int, earliest: int, latest: int) -> list[Stored]:
         """That user's submissions of that time span which may have been taken for the wrong job's, oldest first."""
@@ -190,14 +186,14 @@ class Store(Promises):
             for d in decisions:
                 text = json.dumps(to_json(d))
                 key = (self._cluster, d.job_id, d.submit_time)
-                self._db.execute(f"UPDATE job SET decision = ? WHERE {_THE_JOB}", (text, *key))
+                self._db.execute(f"UPDATE job SET decision = ? WHERE {THE_JOB}", (text, *key))
                 if d.changed:
                     self._db.execute("INSERT INTO change VALUES (?, ?, ?, ?, ?)", (*key, d.at, text))
 
     def changes(self, job_id: int, submit_time: int) -> list[Decision]:
         """The job's decisions that changed something in Slurm, oldest first."""
         key = (self._cluster, job_id, submit_time)
-        rows = self._db.execute(f"SELECT decision FROM change WHERE {_THE_JOB} ORDER BY at", key)
+        rows = self._db.execute(f"SELECT decision FROM change WHERE {THE_JOB} ORDER BY at", key)
         return [from_json(Decision, json.loads(row[0])) for row in rows]
 
     def _key(self, job: Job) -> tuple[str, int, int]:
@@ -212,7 +208,7 @@ class Store(Promises):
         with self.transaction():
             for told in outcomes:
                 key = (self._cluster, told.job_id, told.submit_time, told.start_time)
-                where = f"{_THE_JOB} AND start_time = ?"
+                where = f"{THE_JOB} AND start_time = ?"
                 row = self._db.execute(f"SELECT outcome FROM outcome WHERE {where}", key).fetchone()
                 new += row is None
                 known = None if row is None else from_json(Outcome, json.loads(row[0]))
@@ -237,7 +233,7 @@ class Store(Promises):
 
     def energies(self, runs: Iterable[tuple[int, int, int]]) -> list[float | None]:
         """What meters measured of runs (job id, submit time, start time), in kWh; None where that isn't all of it."""
-        query = f"SELECT outcome FROM outcome WHERE {_THE_JOB} AND start_time = ?"
+        query = f"SELECT outcome FROM outcome WHERE {THE_JOB} AND start_time = ?"
         rows = (self._db.execute(query, (self._cluster, *run)).fetchone() for run in runs)
         outcomes = (None if row is None else from_json(Outcome, json.loads(row[0])) for row in rows)
         return [o.energy_kwh if o is not None and is_measured(o) else None for o in outcomes]
@@ -253,7 +249,7 @@ class Store(Promises):
             measured = self._measured(from_json(Outcome, json.loads(text)))
             key = (self._cluster, record.job_id, submit_time, start_time)
             values = (_text(measured), *key)
-            self._db.execute(f"UPDATE outcome SET outcome = ? WHERE {_THE_JOB} AND start_time = ?", values)
+            self._db.execute(f"UPDATE outcome SET outcome = ? WHERE {THE_JOB} AND start_time = ?", values)
 
     def _measured(self, outcome: Outcome) -> Outcome:
         """The outcome with its energy, where it has none yet and all of its nodes have reported."""
