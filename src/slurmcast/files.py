@@ -18,17 +18,18 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def replace(path: Path, text: str) -> None:
+def replace(path: Path, text: str, durable: bool = True) -> None:
     """Put a file with ``text`` (UTF-8) in the place of ``path``: readers see the old one or the new one, also after a
-    full disk or a power cut. One writer at a time. Raises OSError, which names ``path``."""
+    full disk and, where it is ``durable``, a power cut. One writer at a time. Raises OSError, which names ``path``."""
     draft = path.with_name(f".{path.name}.new")
     with naming(path):
         try:
             draft.unlink(missing_ok=True)  # of a writer that was killed
             with draft.open("x", encoding="utf-8") as file:
                 file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)

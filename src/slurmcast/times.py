@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
+from slurmcast.model import HOUR_S
+
 FORMS = "2026-11-01, 2026-11-01T08:00, or 12h, 7d, 4w ago"
 _AGO = re.compile(r"(\d{1,4})([hdw])", re.ASCII)
 _DAYS = {"d": 1, "w": 7}
@@ -29,6 +31,6 @@ def _seconds(text: str, now: float) -> float:
         return datetime.fromisoformat(text).timestamp()
     count, unit = int(ago[1]), ago[2]
     if unit == "h":
-        return now - 3600 * count
+        return now - HOUR_S * count
     # By the calendar: a day on which clocks are changed is a day too.
     return (datetime.fromtimestamp(now) - timedelta(days=count * _DAYS[unit])).timestamp()

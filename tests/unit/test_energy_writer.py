@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from slurmcast.agent.energy_writer import ASK_EVERY_S, HOUR_S, MOST_IN_A_TURN, WAIT_H, EnergyWriter
+from slurmcast.agent.energy_writer import ASK_EVERY_S, MOST_IN_A_TURN, WAIT_H, EnergyWriter
 from slurmcast.client import Client, ClientError
 from slurmcast.cluster.base import Cluster, ClusterError, Refused
 from slurmcast.codec import to_json
 from slurmcast.config import ConfigError, parse
 from slurmcast.meter.record import EnergyRecord, Method
-from slurmcast.model import Outcome
+from slurmcast.model import HOUR_S, Outcome
 from slurmcast.store.store import Store
 from tests.unit.daemon_harness import ALICE, daemon_in
 from tests.unit.test_meter_report import GPU, OUTCOME, RECORD
@@ -131,7 +131,7 @@ def test_time_in_which_nobody_could_be_asked_is_no_waiting(world: World) -> None
 def test_a_clock_that_is_set_ahead_drops_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: OUTCOME.end_time + 2 * WAIT_H * HOUR_S)
     world.end(OUTCOME)
-    assert world.turn(since=OUTCOME.end_time + WAIT_H * HOUR_S) == []
+    assert world.turn(since=OUTCOME.end_time + int(WAIT_H * HOUR_S)) == []
     world.measure(RECORD)
     assert world.turn() == [7]
 
@@ -175,7 +175,7 @@ def test_a_file_that_cannot_be_read_is_said(world: World, tmp_path: Path, caplog
 
 
 def test_what_a_full_disk_kept_back_is_written_down_later(world: World, tmp_path: Path) -> None:
-    draft = tmp_path / ".energies.json"
+    draft = tmp_path / ".energies.json.new"
     draft.mkdir()  # as good as a full disk
     with pytest.raises(OSError):
         world.end(OUTCOME)

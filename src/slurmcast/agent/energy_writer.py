@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from slurmcast import files
 from slurmcast.client import Client
 from slurmcast.cluster.base import Cluster, ClusterError, Refused
 from slurmcast.codec import from_json, to_json
-from slurmcast.model import J_PER_KWH, Outcome
+from slurmcast.model import HOUR_S, J_PER_KWH, Outcome
 
 log = logging.getLogger("slurmcast.agent")
 
 WAIT_H = 24
 """For so many hours an energy is waited for."""
-HOUR_S = 3600
 ASK_EVERY_S = 20
 ASK_FOR = 1000
 """Runs in one request."""
@@ -123,7 +123,5 @@ class EnergyWriter:
     def _remember(self, runs: dict[Key, Awaited]) -> None:
         self.runs = runs
         if runs != self._saved:
-            draft = self.path.with_name(f".{self.path.name}")
-            draft.write_text(json.dumps([[*key, to_json(run)] for key, run in runs.items()]))
-            draft.replace(self.path)
+            files.replace(self.path, json.dumps([[*key, to_json(run)] for key, run in runs.items()]))
             self._saved = runs

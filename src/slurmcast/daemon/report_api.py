@@ -14,6 +14,7 @@ from slurmcast.daemon.footprints import Footprints
 from slurmcast.daemon.requests import Answer, Ask, Refused
 from slurmcast.drift.trainings import trainings
 from slurmcast.drift.watch import last_look
+from slurmcast.model import DAY_S
 from slurmcast.report.learning import learning
 from slurmcast.report.rates import Rates
 from slurmcast.report.summary import summary
@@ -27,7 +28,7 @@ LONGEST_S = 50.0
 MAX_REPORTS = 8
 """That may wait at a time; one thread makes them, so nothing else waits for it."""
 MAX_OF_ONE_USER = 1
-DEFAULT_SPAN_S = 4 * 7 * 86400.0
+DEFAULT_SPAN_S = 28 * DAY_S
 FARTHEST_S = 5e10
 """From 1970, some 1584 years: a run that is said to have ended beyond that is in no report, having no date."""
 

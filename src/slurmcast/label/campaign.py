@@ -15,6 +15,7 @@ from slurmcast.label.slurm import Accounted, Later, Limit, Queued, SlurmError, T
 from slurmcast.label.state import State
 from slurmcast.label.words import Batch, Budget, Cell, Cost, End, Run, end, spent
 from slurmcast.label.works import work
+from slurmcast.model import DAY_S
 
 NEVER_RAN_AFTER_S = 60.0
 """A run that neither queue nor accounting knows for so long never started: a start would be in the accounting."""
@@ -24,7 +25,7 @@ STORE_EVERY_S = 60.0
 """How often slurmcastd is asked about ended runs, of which it hears some time after their end."""
 UNSURE_S = 120.0
 """How long a request that slurmctld may have heard can take to become a job."""
-SKEW_S = 86400
+SKEW_S = DAY_S
 """So far slurmctld's clock may be from the one here: what was submitted longer before a job array isn't of it, even
 with its id, for ids come round."""
 _ORDINARY = frozenset({"None", "Priority", "Resources", "JobArrayTaskLimit"})

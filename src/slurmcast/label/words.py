@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from slurmcast.model import GpuRequest
+from slurmcast.model import HOUR_S, GpuRequest
 
 ROUNDING = 1 + 1e-9
 """Sums of the same costs in another order may differ by less."""
@@ -73,7 +73,7 @@ class Cost:
 
 def cost(gpus: int, seconds: float, power_w: float | None) -> Cost:
     """Of ``gpus`` GPUs over ``seconds`` at ``power_w`` each."""
-    hours = gpus * seconds / 3600
+    hours = gpus * seconds / HOUR_S
     return Cost(hours, None if power_w is None else hours * power_w / 1000)
 
 

@@ -14,27 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slurmcast import files
 from slurmcast.codec import CodecError, from_json, to_json
 from slurmcast.meter.markers import MAX_BYTES, NAME
 from slurmcast.meter.record import EnergyRecord
 from slurmcast.meter.run import Run
 
 log = logging.getLogger("slurmcast.meter")
-
-
-def write(path: Path, value: Any, durable: bool) -> None:
-    """Put ``value`` as JSON at ``path``, all at once; ``durable``: also through a crash of the node. Raises OSError."""
-    draft = path.with_name(f".{path.name}")
-    try:
-        with draft.open("w") as file:
-            file.write(json.dumps(value))
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError:  # of a full disk not even the half that was written is kept
-        draft.unlink(missing_ok=True)
-        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +65,7 @@ class State:
 
     def save(self, saved: Saved) -> None:
         """Raises OSError."""
-        write(self._path, to_json(saved), durable=False)
+        files.replace(self._path, json.dumps(to_json(saved)), durable=False)
 
     def load(self) -> Saved | None:
         """What was saved; None where nothing was, or nothing of use. Raises OSError."""
@@ -113,7 +99,7 @@ class Outbox:
         self._make_room()
         while True:
             try:
-                write(path, to_json(record), durable=True)
+                files.replace(path, json.dumps(to_json(record)))
                 return
             except OSError as error:
                 refused = _oldest_first(self.refused)
@@ -160,13 +146,13 @@ class _File:
 
 
 def _oldest_first(folder: Path) -> list[_File]:
-    files = []
+    found = []
     for path in folder.iterdir():
         with contextlib.suppress(FileNotFoundError):  # sent meanwhile
             if not path.name.startswith("."):
                 stat = path.stat()
-                files.append(_File(path, stat.st_mtime, stat.st_size))
-    return sorted(files, key=lambda file: (file.at, file.path))
+                found.append(_File(path, stat.st_mtime, stat.st_size))
+    return sorted(found, key=lambda file: (file.at, file.path))
 
 
 def _drop(file: _File, why: str) -> None:

@@ -19,6 +19,7 @@ from slurmcast.meter.meter import Clock, Meter, Suspect, next_look
 from slurmcast.meter.nvml import Nvml
 from slurmcast.meter.rapl import Rapl
 from slurmcast.meter.report import Reporter
+from slurmcast.model import DAY_S
 
 log = logging.getLogger("slurmcast.meter")
 
@@ -29,7 +30,7 @@ ASK_S = 300.0
 SQUEUE_S = 30.0
 STALL_S = 5.0
 """After a fault of the meter's own folders."""
-BYTES_PER_MB, S_PER_DAY = 1e6, 86400.0
+BYTES_PER_MB = 1e6
 
 Answers = queue.SimpleQueue[tuple[frozenset[Suspect], set[int]]]
 
@@ -42,7 +43,7 @@ def serve(config: Config) -> int:
         settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings.markers.mkdir(mode=0o700, parents=True, exist_ok=True)
         watch = Watch(settings.markers)
-        outbox = Outbox(settings.state_dir, settings.keep_mb * BYTES_PER_MB, settings.keep_days * S_PER_DAY)
+        outbox = Outbox(settings.state_dir, settings.keep_mb * BYTES_PER_MB, settings.keep_days * DAY_S)
         state, rapl = State(settings.state_dir), Rapl() if settings.host_energy else None
         meter = Meter(settings.markers, state, outbox, Nvml(), Clock(), settings.max_gap_s, rapl)
     except PermissionError as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from slurmcast.model import HOUR_S
 from slurmcast.report.runs import QUANTILES, Bools, Floats, Runs
 from slurmcast.report.sketch import Tally
 from slurmcast.report.usage import ALL
@@ -118,7 +119,7 @@ class Limits:
         at = np.flatnonzero(chosen & (runs.limit_s > 0) & (runs.elapsed_s > 0))
         limit, real, high = runs.limit_s[at], runs.elapsed_s[at], runs.time_s[at, 2]
         estimated = high > 0  # nor NaN
-        unused = {"unused_gpu_hours": runs.gpus[at] * np.maximum(limit - real, 0.0) / 3600, "runs": np.ones(len(at))}
+        unused = {"unused_gpu_hours": runs.gpus[at] * np.maximum(limit - real, 0.0) / HOUR_S, "runs": np.ones(len(at))}
         both = {"estimated_limit": np.where(estimated, limit / real, np.nan), "p90": high / real}
         self._tally.add([ALL] * len(at), unused, {"limit": limit / real, **both})
         used = np.minimum((real / limit * USED_BINS).astype(np.int64), USED_BINS - 1)

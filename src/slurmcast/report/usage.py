@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from slurmcast.model import HOUR_S
 from slurmcast.report.rates import Rates
 from slurmcast.report.runs import Floats, Runs
 from slurmcast.report.sketch import Tally
@@ -53,7 +54,7 @@ class Usage:
             "cost": self._rates.cost(runs),
             "water_l": self._rates.water_l(runs),
         }
-        hours = runs.gpus * runs.elapsed_s / 3600
+        hours = runs.gpus * runs.elapsed_s / HOUR_S
         lost = np.array([state != "COMPLETED" for state in runs.state], np.float64)
         measured = (~np.isnan(runs.energy_kwh)).astype(np.float64)
         counts = {_KNOWN_OF[name]: (~np.isnan(amount)).astype(np.float64) for name, amount in amounts.items()}
