@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from slurmcast.cluster.base import ClusterError
+from slurmcast.cluster.records import allocated
 from slurmcast.model import Outcome
 
 FIELDS = (
@@ -102,13 +103,13 @@ def gpus(tres: str) -> dict[str, int]:
 
 def outcome(record: Record) -> Outcome:
     """How the run ended."""
-    counts = record.gpus
+    gpu_type, total = allocated(record.gpus)
     return Outcome(
         job_id=record.job_id,
         submit_time=record.submit_time,
         partition=record.partition,
-        gpu_type=next((name.split(":")[1] for name in counts if ":" in name), ""),
-        gpus=counts.get("gpu", sum(counts.values())),
+        gpu_type=gpu_type,
+        gpus=total,
         state=record.state,
         start_time=record.start_time,
         end_time=record.end_time,

@@ -210,15 +210,14 @@ def outcome(record: Any) -> Outcome | None:
     if not record.end_time or not record.start_time or record.state in ("PENDING", "RUNNING", "SUSPENDED"):
         return None
     tres = record.allocated_tres
-    counts = _counts(tres.gres if tres else None)
-    total = counts.get("gpu", sum(counts.values()))
+    gpu_type, total = allocated(_counts(tres.gres if tres else None))
     if not total:
         return None
     return Outcome(
         job_id=record.id,
         submit_time=record.submit_time,
         partition=record.partition,
-        gpu_type=next((name.split(":")[1] for name in counts if ":" in name), ""),
+        gpu_type=gpu_type,
         gpus=total,
         state=record.state.split()[0],
         start_time=record.start_time,
@@ -230,6 +229,12 @@ def outcome(record: Any) -> Outcome | None:
         qos=record.qos or "",
         nodes=record.num_nodes or 0,
     )
+
+
+def allocated(counts: Mapping[str, int]) -> tuple[str, int]:
+    """GPU type, empty where the site doesn't account for types, and number of GPUs in ``counts`` by name: ``gpu`` and
+    ``gpu:TYPE``."""
+    return next((name.split(":")[1] for name in counts if ":" in name), ""), counts.get("gpu", sum(counts.values()))
 
 
 def _counts(gres: Mapping[str, Any] | None) -> dict[str, int]:

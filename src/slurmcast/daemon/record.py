@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from slurmcast.model import Job, Submission
 from slurmcast.script.directives import parse as parse_directives
 from slurmcast.script.options import read_words
-from slurmcast.script.submit_line import WRAPPED, taken_apart
+from slurmcast.script.submit_line import taken_apart
 
 
 def submission(job: Job, script: bytes, default: Sequence[str]) -> Submission:
@@ -20,7 +20,6 @@ def submission(job: Job, script: bytes, default: Sequence[str]) -> Submission:
     # Where the options of the line end isn't certain: look for -p all over it.
     said = read_words(job.submit_line.split()[1:])[0]
     chosen = "partition" in said or "partition" in directed or set(job.partitions) != set(default)
-    named, wrapped = "job-name" in directed, script.startswith(WRAPPED)
     return Submission(
         uid=job.uid,
         user=job.user,
@@ -29,7 +28,7 @@ def submission(job: Job, script: bytes, default: Sequence[str]) -> Submission:
         script=script,
         script_size=len(script),
         partition=",".join(job.partitions) if chosen else None,
-        argv=taken_apart(job.submit_line, job.name, job.comment, named=named, wrapped=wrapped)[1],
+        argv=taken_apart(job.submit_line, job.name, job.comment, script, directed)[1],
         request=_request(job),
     )
 

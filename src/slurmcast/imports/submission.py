@@ -16,7 +16,7 @@ from slurmcast.codec import to_json
 from slurmcast.model import Submission
 from slurmcast.script import directives, options
 from slurmcast.script.gres import option_fields
-from slurmcast.script.submit_line import WRAPPED, taken_apart
+from slurmcast.script.submit_line import taken_apart
 
 UNLIMITED = str(0xFFFFFFFF)
 """How Slurm spells a time limit that is none."""
@@ -25,8 +25,7 @@ UNLIMITED = str(0xFFFFFFFF)
 def submission(record: Record, script: bytes, environment: bytes) -> Submission:
     """The submission behind a run with a script. ``environment``: as accounting kept it, empty where it didn't."""
     directed = directives.parse(script).options
-    named, wrapped = "job-name" in directed, script.startswith(WRAPPED)
-    said, argv = taken_apart(record.submit_line, record.name, record.comment, named=named, wrapped=wrapped)
+    said, argv = taken_apart(record.submit_line, record.name, record.comment, script, directed)
     asked = {**directed, **said}
     return Submission(
         uid=record.uid,

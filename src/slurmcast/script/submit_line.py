@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from slurmcast.script.options import read_words
 
-WRAPPED = b"#!/bin/sh\n# This script was created by sbatch --wrap.\n"
+_WRAPPED = b"#!/bin/sh\n# This script was created by sbatch --wrap.\n"
 """What sbatch puts before the command that it wraps into a script."""
 _BLANK = "\0"
 """Stands for a blank inside a word; no command line can hold it."""
 
 
 def taken_apart(
-    line: str, name: str, comment: str, *, named: bool, wrapped: bool
+    line: str, name: str, comment: str, script: bytes, directed: Mapping[str, str]
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """sbatch's options by long name, and the script's path with its arguments.
 
     ``name`` and ``comment`` are the job's: values of which is known that they are one word, whatever blanks they have.
-    Unless it is ``named`` otherwise, the job has the name of the script's file, which tells the path from the rest of
-    other such values. ``wrapped``: the script was made of --wrap (:data:`WRAPPED`), and has no path.
+    Unless the line or the script's directives (``directed``, by long name) name it otherwise, the job has the name of
+    the script's file, which tells the path from the rest of other such values. What --wrap made has no path.
     """
     for value in (name, comment):
         if " " in value:
             line = line.replace(value, value.replace(" ", _BLANK))
     words = [word.replace(_BLANK, " ") for word in line.split()[1:]]
-    if wrapped:
+    if script.startswith(_WRAPPED):
         ends = (place for place, word in enumerate(words) if word.startswith("--wrap"))
         return read_words(words[: next(ends, len(words))])[0], ()
     end = _end_of_options(words)
-    if end < len(words) and _file(words[end]) != name and not named and "job-name" not in read_words(words)[0]:
+    if end < len(words) and _file(words[end]) != name and "job-name" not in {**directed, **read_words(words)[0]}:
         end = next((place for place in range(end, len(words)) if _file(words[place]) == name), end)
     return read_words(words[:end])[0], tuple(words[end:])
 
