@@ -1,8 +1,14 @@
 """Measure the corpus: how long each program takes with each setting on each partition, alone on the machine.
 
-``python -m benchmarks.corpus.measure`` goes on where it was stopped; what is in ``measured.csv`` and hasn't changed
-isn't measured again. A run in which others used the CPUs is thrown away and repeated, so that a machine's quiet moments
-can be used; where ``CORPUS_LOCK`` names a file, each run holds an exclusive lock on it. The last line is JSON.
+``python -m benchmarks.corpus.measure`` goes on where it was stopped: programs that haven't changed and are in
+``measured.csv`` with all their settings aren't measured again. A run in which others used the CPUs is thrown away and
+repeated, so that a machine's quiet moments can be used; where ``CORPUS_LOCK`` names a file, each run holds an exclusive
+lock on it. The last line is JSON.
+
+A virtual machine's speed changes by the minute with what its neighbours do (by a factor of 1.9 in an hour, where this
+was looked at), and nothing inside tells. So a program is measured in one sitting: a setting on its partitions one right
+after the other, all settings in random order, then all in the reverse order, so that the mean of a work's two runs has
+the same share of a steady drift as every other's.
 
 Programs may be named, then only these are measured. ``--check`` runs their smallest and largest setting once, on one
 CPU, and records nothing.
@@ -30,6 +36,7 @@ from .table import (
     HERE,
     MEASURED,
     PARTITIONS,
+    Program,
     Run,
     Work,
     accepted,
@@ -47,17 +54,17 @@ MAX_FOREIGN = 0.06
 TRIES = 20
 """How often a disturbed run is tried again before its work is left for the next time."""
 PAUSE_S = 1.0
-BLOCK = 24
-"""Works that are measured in turn, so that a work's runs lie minutes apart and drift shows up as disagreement."""
 COLUMNS = ("program", "setting", "partition", "run", "time_s", "cpu_s", "foreign_share", "accepted", "at", "digest")
 PACKAGES = ("torch", "numpy", "scikit-learn")
 
 
-def blocks(pending: Sequence[Work], seed: int) -> list[list[Work]]:
-    """The works in random order, in blocks."""
-    order = list(pending)
-    random.Random(seed).shuffle(order)
-    return [order[start : start + BLOCK] for start in range(0, len(order), BLOCK)]
+def in_turn(program: Program, seed: int) -> list[Work]:
+    """The works of a program in the order of their first runs: a setting's beside one another, settings in random
+    order."""
+    settings = list(program.settings)
+    random.Random(seed).shuffle(settings)
+    order = {setting: place for place, setting in enumerate(settings)}
+    return sorted(works([program]), key=lambda work: order[work.setting])
 
 
 def finished(times: Sequence[float]) -> bool:
@@ -111,9 +118,9 @@ def machine() -> dict[str, Any]:
 
 
 def measure(corpus: Path, names: Sequence[str], seed: int, lock: str | None) -> dict[str, Any]:
-    """Measure what is missing of the programs of those names, by default all; a line for each run on standard output.
-    A work that fails, or is never undisturbed, is passed over: ``missing`` counts what is still to be measured.
-    Raises SystemExit."""
+    """Measure those of the programs of those names, by default all, of which something is missing, each as a whole; a
+    line for each run on standard output. A work that fails, or is never undisturbed, is passed over: ``missing`` counts
+    what is still to be measured. Raises SystemExit."""
     facts = machine()
     if facts["cpus"] < max(PARTITIONS.values()):
         raise SystemExit(f"the corpus needs {max(PARTITIONS.values())} CPUs, this process may use {facts['cpus']}")
@@ -121,24 +128,33 @@ def measure(corpus: Path, names: Sequence[str], seed: int, lock: str | None) -> 
     if known.exists() and json.loads(known.read_text()) != facts:
         raise SystemExit(f"{MEASURED} is from another machine or other packages (see {known.name}); remove both first")
     known.write_text(json.dumps(facts, indent=2) + "\n")
-    wanted = list(works(programs(corpus)))
-    _keep(corpus, set(wanted))
-    times = times_of(read_runs(corpus))
-    chosen = [work for work in wanted if not names or work.program in names]
-    pending = [work for work in chosen if not finished(times.get(work, []))]
-    print(f"{len(chosen)} works, {len(pending)} to be measured", flush=True)
+    found = programs(corpus)
+    _keep(corpus, set(works(found)))
+    chosen = [program for program in found if not names or program.name in names]
+    pending = [program for program in chosen if _missing([program], corpus)]
+    print(f"{len(chosen)} programs, {len(pending)} to be measured", flush=True)
     if pending:
         with contextlib.suppress(Failed):  # this run only brings the libraries into the page cache
-            run_once(corpus / "programs" / pending[0].program, pending[0].setting, 1)
-    done = 0
-    for block in blocks(pending, seed):
-        turn = block
-        while turn := [work for work in turn if not finished(times.get(work, []))]:
-            turn = [work for work in turn if _measure_one(work, corpus, times, lock)]
-        done += len(block)
-        print(f"{done}/{len(pending)} works", flush=True)
-    missing = sum(not finished(times.get(work, [])) for work in chosen)
-    return summary(read_runs(corpus)) | {"missing": missing}
+            run_once(pending[0].folder, pending[0].settings[0], 1)
+    for done, program in enumerate(pending, 1):
+        _keep(corpus, set(works(found)) - set(works([program])))
+        _sitting(program, corpus, seed, lock)
+        print(f"{done}/{len(pending)} programs", flush=True)
+    return summary(read_runs(corpus)) | {"missing": _missing(chosen, corpus)}
+
+
+def _missing(of: Iterable[Program], corpus: Path) -> int:
+    """How many works of the programs are still to be measured."""
+    times = times_of(read_runs(corpus))
+    return sum(not finished(times.get(work, [])) for work in works(of))
+
+
+def _sitting(program: Program, corpus: Path, seed: int, lock: str | None) -> None:
+    """Measure all works of a program, to and fro until none needs a further run."""
+    times: dict[Work, list[float]] = {}
+    turn = in_turn(program, seed)
+    while turn := [work for work in turn if not finished(times.get(work, []))]:
+        turn = [work for work in turn if _measure_one(work, corpus, times, lock)][::-1]
 
 
 def _measure_one(work: Work, corpus: Path, times: dict[Work, list[float]], lock: str | None) -> bool:
@@ -225,7 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the corpus of training programs.")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: all")
     parser.add_argument("--check", action="store_true", help="run smallest and largest setting, record nothing")
-    parser.add_argument("--seed", type=int, default=1, help="of the order in which works are measured")
+    parser.add_argument("--seed", type=int, default=1, help="of the order in which settings are measured")
     options = parser.parse_args()
     if unknown := set(options.programs) - {program.name for program in programs()}:
         parser.error(f"no such program: {', '.join(sorted(unknown))}")

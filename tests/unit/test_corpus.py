@@ -143,12 +143,27 @@ def test_difference_is_relative_to_the_mean() -> None:
     assert table.closest([5, 1, 2, 2.1]) == (2, 2.1)
 
 
-def test_blocks_are_the_works_in_an_order_that_the_seed_decides() -> None:
-    pending = [table.Work("p", str(n), "one", "") for n in range(2 * measure.BLOCK + 3)]
-    orders = [[work for block in measure.blocks(pending, seed) for work in block] for seed in (1, 1, 2)]
-    assert orders[0] == orders[1] != orders[2]
-    assert sorted(orders[2], key=lambda work: int(work.setting)) == pending
-    assert [len(block) for block in measure.blocks(pending, 1)] == [measure.BLOCK, measure.BLOCK, 3]
+def test_a_setting_runs_on_its_partitions_in_turn_settings_in_an_order_that_the_seed_decides(
+    small: Path,
+) -> None:
+    settings = small / "programs" / "toy" / "settings"
+    settings.write_text("".join(f"--epochs {n}\n" for n in range(9)))
+    (program,) = table.programs(small)
+    first, again, other = (measure.in_turn(program, seed) for seed in (1, 1, 2))
+    assert first == again != other
+    assert sorted(first, key=lambda work: work.setting) == sorted(table.works([program]), key=lambda work: work.setting)
+    assert [work.partition for work in first] == [*table.PARTITIONS] * 9
+    assert [work.setting for work in first[::2]] == [work.setting for work in first[1::2]]
+
+
+@two_cpus
+def test_second_runs_come_in_the_reverse_order_of_the_first(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "MAX_FOREIGN", 100.0)
+    monkeypatch.setattr(table, "AGREEMENT", 9.0)  # any two runs agree
+    measure.measure(small, (), seed=1, lock=None)
+    order = [run.work for run in table.read_runs(small)]
+    (program,) = table.programs(small)
+    assert order == [*(turn := measure.in_turn(program, 1)), *reversed(turn)]
 
 
 def test_busy_time_counts_stolen_time_but_neither_waiting_nor_guests() -> None:
@@ -218,11 +233,26 @@ def test_measuring_resumes_and_forgets_what_has_changed(
     first = measure.measure(small, (), seed=1, lock=None)
     assert (first["programs"], first["works"]) == (1, 4)
     assert measure.measure(small, (), seed=1, lock=None) == first
-    assert "0 to be measured" in capsys.readouterr().out
+    assert "1 programs, 0 to be measured" in capsys.readouterr().out
     (small / "programs" / "toy" / "train.py").write_text("print('another loss')\n")
     assert measure.measure(small, (), seed=1, lock=None)["works"] == 4
     assert {run.work for run in table.read_runs(small)} == set(table.works(table.programs(small)))
-    assert "4 to be measured" in capsys.readouterr().out
+    assert "1 programs, 1 to be measured" in capsys.readouterr().out
+
+
+@two_cpus
+def test_a_program_with_a_new_setting_is_measured_anew_as_a_whole_and_no_other(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "MAX_FOREIGN", 100.0)
+    shutil.copytree(small / "programs" / "toy", small / "programs" / "other")
+    measure.measure(small, (), seed=1, lock=None)
+    before = table.read_runs(small)
+    with (small / "programs" / "toy" / "settings").open("a") as settings:
+        settings.write("--epochs 3\n")
+    assert measure.measure(small, (), seed=1, lock=None)["works"] == 4 + 6
+    kept = [run for run in table.read_runs(small) if run in before]
+    assert kept == [run for run in before if run.work.program == "other"]
 
 
 @two_cpus
