@@ -14,8 +14,8 @@ from slurmcast.daemon.footprints import Footprints
 from slurmcast.daemon.report_api import MAX_REPORTS, ReportApi
 from slurmcast.daemon.requests import Ask, Caller, Refused
 from slurmcast.model import Outcome
-from slurmcast.report.runs import Runs
 from slurmcast.store import reports
+from slurmcast.store.columns import Runs
 from slurmcast.store.store import Store
 
 NOBODY = 4_000_000_000

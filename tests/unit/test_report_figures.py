@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from slurmcast.footprint import Site
 from slurmcast.report.rates import Rates, means
-from slurmcast.report.runs import Runs, from_rows
 from slurmcast.report.sketch import ERROR, LARGEST, Tally
 from slurmcast.report.summary import summary
 from slurmcast.report.usage import MOST_ROWS, OTHERS
 from slurmcast.series import Series, read_series
+from slurmcast.store.columns import Runs, from_rows
 
 NOTHING = Rates(Site())
 

@@ -15,10 +15,10 @@ from slurmcast.footprint import Site
 from slurmcast.report.page import html
 from slurmcast.report.plots import columns
 from slurmcast.report.rates import Rates
-from slurmcast.report.runs import from_rows
 from slurmcast.report.summary import summary
 from slurmcast.report.tables import as_csv, show
 from slurmcast.report.words import NOTHING, money, number, percent
+from slurmcast.store.columns import from_rows
 from tests.unit.test_report_figures import row
 
 HOSTILE = "<script>alert(1)</script>\"'&amp;]]>"

@@ -23,8 +23,8 @@ from slurmcast.model import (
     Submission,
     Verdict,
 )
-from slurmcast.report.runs import Runs
 from slurmcast.store import reports
+from slurmcast.store.columns import Runs
 from slurmcast.store.promises import Promises
 from slurmcast.store.records import NewSubmission
 from slurmcast.store.reports import Reports, Scope

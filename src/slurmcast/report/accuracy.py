@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from slurmcast.model import HOUR_S
-from slurmcast.report.runs import QUANTILES, Bools, Floats, Runs
 from slurmcast.report.sketch import Tally
 from slurmcast.report.usage import ALL
+from slurmcast.store.columns import QUANTILES, Bools, Floats, Runs
 
 PER_DECADE = 8
 """Cells of the scatter in a factor of ten, along each axis: neighbours are 33 % apart."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from slurmcast.report import words
 from slurmcast.report.markup import Element, el
-from slurmcast.report.runs import QUANTILES
+from slurmcast.store.columns import QUANTILES
 
 WIDTH = 920.0
 _TIMES = {1.0: "1 s", 10.0: "10 s", 60.0: "1 min", 600.0: "10 min", 3600.0: "1 h", 36e3: "10 h", 345600.0: "4 d"}

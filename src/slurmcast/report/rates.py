@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slurmcast.footprint import Site
-from slurmcast.report.runs import Floats, Runs
 from slurmcast.series import Series
+from slurmcast.store.columns import Floats, Runs
 
 GAP = 1e-6
 """Share of a run's time about which a series may say nothing."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from slurmcast.report.runs import Floats
+from slurmcast.store.columns import Floats
 
 ERROR = 0.01
 """The largest relative error of a quantile."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from slurmcast.report.accuracy import Accuracy
 from slurmcast.report.rates import Rates
-from slurmcast.report.runs import Runs
 from slurmcast.report.usage import Usage
+from slurmcast.store.columns import Runs
 
 
 def summary(chunks: Iterable[Runs], rates: Rates) -> dict[str, Any]:

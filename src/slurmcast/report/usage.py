@@ -11,8 +11,8 @@ import numpy as np
 
 from slurmcast.model import HOUR_S
 from slurmcast.report.rates import Rates
-from slurmcast.report.runs import Floats, Runs
 from slurmcast.report.sketch import Tally
+from slurmcast.store.columns import Floats, Runs
 
 MOST_ROWS = 200
 """Rows of a table; those with the fewest GPU hours are one row beyond."""

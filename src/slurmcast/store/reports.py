@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurmcast.report.runs import Runs, from_rows
+from slurmcast.store.columns import Runs, from_rows
 from slurmcast.store.database import OF_OUTCOME, Database
 
 CHUNK = 1024
