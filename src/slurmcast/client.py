@@ -73,6 +73,9 @@ class Client:
             if status != 200:
                 return _checked(status, _parsed(status, answer))
             opened = munge.unseal(answer, munge_socket).value
+        except munge.NoAnswer as error:
+            problem = f"munge doesn't answer on this host: {error}"
+            raise ClientError(f"{problem}; ask your admin to look here: systemctl status munge") from None
         except munge.MungeError as error:
             status = TOO_LONG if isinstance(error, munge.TooLong) else 0
             raise ClientError(f"{server}: {error}", status) from None
@@ -92,6 +95,11 @@ class Client:
             ) from None
         except PermissionError:
             raise ClientError(f"{where} may not be opened; ask your admin to make its folder accessible") from None
+        except ConnectionError:
+            raise ClientError(
+                f"slurmcastd closed the connection ({where}) before it answered: it ends, or too much came from this"
+                " user or host at a time; try again in a few seconds"
+            ) from None
         except (OSError, http.client.HTTPException) as error:
             problem = str(error) or type(error).__name__
             raise ClientError(f"no answer from slurmcastd ({where}): {problem}; its log may say why") from None

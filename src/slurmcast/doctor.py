@@ -264,6 +264,10 @@ def check_lease(config: Config) -> Check:
         return Check("lease", False, f"{config.paths.lease} is no lease", remedy)
     if left < 0:
         return Check("lease", False, f"ran out {-left:.0f} s ago", remedy)
+    folder = config.paths.lease.parent
+    if not os.statvfs(folder).f_bavail:
+        full = f"good for {left:.0f} s, but {folder} is full: the agent can't renew it"
+        return Check("lease", False, full, f"make room there: df {folder}")
     return Check("lease", True, f"mode {mode}, grace {grace} s, good for {left:.0f} s")
 
 

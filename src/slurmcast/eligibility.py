@@ -127,10 +127,11 @@ def gpus_per_node(request: GpuRequest | None, total: int, nodes: int) -> int:
 
 
 _CHECKS: tuple[tuple[Callable[[Job, int, int, Node], bool], str], ...] = (
-    (lambda _job, gpus, _cpus, node: node.usable and node.gpus >= gpus, "with {gpus} GPUs"),
+    (lambda _job, gpus, _cpus, node: node.gpus >= gpus, "with {gpus} GPUs"),
     (lambda _job, _gpus, cpus, node: node.cpus >= cpus, "with {cpus} CPUs"),
     (lambda job, _gpus, _cpus, node: node.memory_mb >= job.memory_mb_per_node, "with enough memory"),
     (lambda job, _gpus, _cpus, node: _has_features(job.features, node.features), "with feature {features}"),
+    (lambda _job, _gpus, _cpus, node: node.usable, "that fits and is neither down, drained nor reserved"),
 )
 """What a node must have, and how to say that it hasn't."""
 

@@ -12,7 +12,8 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-TIMEOUT_S = 10
+TIMEOUT_S = 5
+"""Less than clients wait for the daemon, which may wait for its own munged."""
 MAX_VALUE = 32 * 1024 * 1024
 """Bytes of JSON that are unpacked; a small credential must not fill the memory."""
 MAX_PACKED = 768 * 1024 - 1024
@@ -27,10 +28,16 @@ FAULTS = {
     18: "it is for somebody else",
 }
 """Exit statuses of unmunge (libmunge, munge_err_t) for what was a good credential once, which it prints as numbers."""
+NO_ANSWER = (6, 7)
+"""Exit statuses for a munged that can't be reached, or is silent."""
 
 
 class MungeError(Exception):
     """A credential can't be made or isn't valid; the message says why."""
+
+
+class NoAnswer(MungeError):
+    """munge isn't at work on this host; the message says in what way."""
 
 
 class TooLong(MungeError):
@@ -97,10 +104,11 @@ def _run(command: list[str], given: bytes) -> bytes:
     try:
         done = subprocess.run(command, input=given, capture_output=True, timeout=TIMEOUT_S, check=False)
     except FileNotFoundError:
-        raise MungeError(f"{command[0]} is not installed; install munge") from None
+        raise NoAnswer(f"{command[0]} is not installed") from None
     except subprocess.TimeoutExpired:
-        raise MungeError(f"{command[0]} gave no answer within {TIMEOUT_S} s; is munged running?") from None
+        raise NoAnswer(f"{command[0]} hears nothing from munged for {TIMEOUT_S} s") from None
     if done.returncode != 0:
         said = FAULTS.get(done.returncode, "") if done.stdout else done.stderr.decode(errors="replace").strip()
-        raise MungeError(said or f"{command[0]} failed with status {done.returncode}")
+        problem = said.removeprefix(f"{command[0]}: Error: ") or f"{command[0]} failed with status {done.returncode}"
+        raise (NoAnswer if done.returncode in NO_ANSWER else MungeError)(problem)
     return done.stdout

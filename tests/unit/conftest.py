@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.unit.hook_harness import Hook
+from tests.unit.munge_harness import munged_of
 
 
 @pytest.fixture(scope="module", params=["lua5.1", "lua5.4"])
@@ -22,3 +24,10 @@ def lua(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def hook(lua: str, tmp_path: Path) -> Hook:
     return Hook(lua, tmp_path)
+
+
+@pytest.fixture
+def munged() -> Iterator[str]:
+    """A munged of the test's own; its socket."""
+    with munged_of("munge-test") as process:
+        yield process.socket

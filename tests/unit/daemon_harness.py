@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -111,6 +112,27 @@ class Daemon:
             self.process = subprocess.Popen(self.command("serve"), stderr=log, env={**os.environ, **environment})
         self.eventually(self.answers)
 
+    def start_with_door(self, munge_socket: str) -> str:
+        """Start, open to other hosts too; the door's address."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.settings = f'listen = "{address}"\nmunge_socket = "{munge_socket}"'
+        self.start()
+        return address
+
+    def connected(self, uid: int | None = None) -> socket.socket:
+        """A connection to the daemon's socket, of this user or another."""
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(20)
+        mine = os.geteuid()
+        os.seteuid(mine if uid is None else uid)  # whose a connection is, the kernel takes from here
+        try:
+            client.connect(str(self.folder / "run/slurmcastd.sock"))
+        finally:
+            os.seteuid(mine)
+        return client
+
     def answers(self) -> bool:
         assert self.process is not None and self.process.poll() is None, self.log
         try:
@@ -202,3 +224,10 @@ def daemon_in(folder: Path) -> Iterator[Daemon]:
     finally:
         if daemon.process is not None and daemon.process.poll() is None:
             daemon.end()
+
+
+def login_node(folder: Path, server: str, munge_socket: str) -> Client:
+    """A client of another host, which has no socket."""
+    path = folder / "login.toml"
+    path.write_text(f'[paths]\nrun_dir = "/nowhere"\n[client]\nserver = "{server}"\nmunge_socket = "{munge_socket}"\n')
+    return Client(load(path))

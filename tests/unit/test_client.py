@@ -54,7 +54,7 @@ def http(status: str, body: bytes) -> bytes:
         (http("404 Not Found", b'{"error": "no such thing; do that"}'), "^no such thing; do that$"),
         (http("500 Oops", b"<html>"), "status 500 and no JSON"),
         (http("500 Oops", b"[1]"), "1"),
-        (b"", "no answer from slurmcastd"),
+        (b"", "closed the connection .* try again"),
         (b"nonsense\r\n\r\n", "no answer from slurmcastd"),
     ],
 )

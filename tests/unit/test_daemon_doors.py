@@ -7,8 +7,7 @@ import http.client
 import json
 import os
 import select
-import shutil
-import socket
+import signal
 import sqlite3
 import subprocess
 import time
@@ -18,13 +17,14 @@ from pathlib import Path
 import pytest
 
 from slurmcast import munge
-from slurmcast.client import Client, ClientError
-from slurmcast.config import load
-from slurmcast.daemon.doors import MAX_BODIES, MAX_BODY, MAX_CONNECTIONS, Held
+from slurmcast.client import ClientError
+from slurmcast.daemon.doors import MAX_BODIES, MAX_BODY
 from slurmcast.daemon.requests import Refused
+from slurmcast.daemon.shares import Held
 from slurmcast.imports.mark import Mark
 from slurmcast.imports.run import Import
-from tests.unit.daemon_harness import ALICE, BOB, Daemon, daemon_in, record
+from tests.unit.daemon_harness import ALICE, BOB, Daemon, daemon_in, login_node, record
+from tests.unit.munge_harness import munged_of
 from tests.unit.test_import_daemon import FIRST, LAST, Books, past
 
 
@@ -34,16 +34,9 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
         yield unit
 
 
-def connected(daemon: Daemon) -> socket.socket:
-    client = socket.socket(socket.AF_UNIX)
-    client.settimeout(20)
-    client.connect(str(daemon.folder / "run/slurmcastd.sock"))
-    return client
-
-
 def test_slow_clients_hold_up_nobody(daemon: Daemon) -> None:
     daemon.start()
-    silent = [connected(daemon) for _ in range(20)]
+    silent = [daemon.connected() for _ in range(20)]
     for number, client in enumerate(silent):
         client.sendall((b"", b"POST /v1/pre", b"POST /v1/predict HTTP/1.1\r\nContent-Length: 99\r\n\r\n{")[number % 3])
     began = time.monotonic()
@@ -51,30 +44,10 @@ def test_slow_clients_hold_up_nobody(daemon: Daemon) -> None:
     assert time.monotonic() - began < 2
 
 
-def test_a_user_who_takes_all_connections_takes_only_his_own(daemon: Daemon) -> None:
-    daemon.start()
-    greedy = [connected(daemon) for _ in range(2 * MAX_CONNECTIONS)]
-    daemon.eventually(lambda: sum(is_closed(client) for client in greedy) == MAX_CONNECTIONS)
-    assert daemon.ask_as(BOB, "GET", "/v1/health")["status"] == "ok"
-    for client in greedy:
-        client.close()
-    daemon.eventually(daemon.answers)  # and when they are closed, they are free again
-
-
-def is_closed(client: socket.socket) -> bool:
-    client.setblocking(False)
-    try:
-        return client.recv(1) == b""
-    except BlockingIOError:
-        return False
-    except ConnectionResetError:
-        return True
-
-
 def test_a_long_prediction_does_not_hold_up_others(daemon: Daemon) -> None:
     daemon.start()
     text = "#SBATCH --gres=gpu:1\n" + "".join(f"echo {n}\n" for n in range(20_000))  # a second or more to encode
-    busy = connected(daemon)
+    busy = daemon.connected()
     body = json.dumps({"script": text}).encode()
     busy.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     began = time.monotonic()
@@ -110,7 +83,7 @@ def test_what_users_send_at_a_time_is_bounded(daemon: Daemon) -> None:
     sender = os.fork()
     if sender == 0:
         os.setresuid(ALICE, ALICE, ALICE)
-        hers = [connected(daemon) for _ in range(3)]
+        hers = [daemon.connected() for _ in range(3)]
         for client in hers:
             client.sendall(head)
             with contextlib.suppress(OSError):
@@ -123,7 +96,7 @@ def test_what_users_send_at_a_time_is_bounded(daemon: Daemon) -> None:
 
 def test_json_that_is_nested_deep(daemon: Daemon) -> None:
     daemon.start()
-    client = connected(daemon)
+    client = daemon.connected()
     client.sendall(b"POST /v1/predict HTTP/1.0\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100_000)
     assert client.recv(12) == b"HTTP/1.0 400"
     assert "Traceback" not in daemon.log
@@ -131,7 +104,7 @@ def test_json_that_is_nested_deep(daemon: Daemon) -> None:
 
 def test_a_body_that_is_no_json(daemon: Daemon) -> None:
     daemon.start()
-    client = connected(daemon)
+    client = daemon.connected()
     client.sendall(b"POST /v1/predict HTTP/1.0\r\nContent-Length: 3\r\n\r\n{no")
     with client.makefile() as answer:
         text = answer.read()
@@ -150,7 +123,7 @@ def test_a_body_that_is_no_json(daemon: Daemon) -> None:
 )
 def test_what_a_client_gets_wrong_is_no_fault_of_the_daemon(daemon: Daemon, request_bytes: bytes) -> None:
     daemon.start()
-    client = connected(daemon)
+    client = daemon.connected()
     client.sendall(request_bytes)
     time.sleep(0.2)
     client.close()
@@ -160,43 +133,9 @@ def test_what_a_client_gets_wrong_is_no_fault_of_the_daemon(daemon: Daemon, requ
 
 
 @pytest.fixture
-def munged(tmp_path: Path) -> Iterator[str]:
-    """A munged of the test's own; its socket."""
-    if not shutil.which("munged"):
-        pytest.fail("munge is not installed: apt-get install munge (or run `make unit`)")
-    folder = Path("/run") / f"munge-test-{os.getpid()}"
-    folder.mkdir(mode=0o755)
-    (folder / "key").write_bytes(os.urandom(128))
-    (folder / "key").chmod(0o600)
-    options = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
-    command = ["munged", "--foreground", "--force", *(f"--{name}={folder}/{file}" for name, file in options.items())]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 10
-    while not (folder / "socket").exists():
-        assert time.monotonic() < end, (folder / "log").read_text()
-        time.sleep(0.05)
-    yield str(folder / "socket")
-    process.terminate()
-    process.wait(10)
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
 def door(daemon: Daemon, munged: str) -> str:
     """The address of a running daemon's door."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    daemon.settings = f'listen = "127.0.0.1:{port}"\nmunge_socket = "{munged}"'
-    daemon.start()
-    return f"127.0.0.1:{port}"
-
-
-def login_node(folder: Path, server: str, munge_socket: str) -> Client:
-    """A client of another host, which has no socket."""
-    path = folder / "login.toml"
-    path.write_text(f'[paths]\nrun_dir = "/nowhere"\n[client]\nserver = "{server}"\nmunge_socket = "{munge_socket}"\n')
-    return Client(load(path))
+    return daemon.start_with_door(munged)
 
 
 def test_from_another_host_by_munge(daemon: Daemon, door: str, munged: str, tmp_path: Path) -> None:
@@ -244,10 +183,28 @@ def test_what_is_no_fresh_credential_is_refused(daemon: Daemon, door: str, munge
     assert connection.getresponse().status == 404
 
 
-def test_a_munged_that_is_away_is_said(daemon: Daemon, door: str, munged: str, tmp_path: Path) -> None:
-    client = login_node(tmp_path, door, f"{munged}.gone")
-    with pytest.raises(ClientError, match="munge"):
-        client.request("GET", "/v1/health")
+@pytest.mark.parametrize("how", ["killed", "stopped", "gone"])
+@pytest.mark.parametrize("where", ["on this host", "on slurmcastd's host"])
+def test_a_munged_that_does_not_answer_is_said_and_on_which_side(
+    daemon: Daemon, tmp_path: Path, where: str, how: str
+) -> None:
+    with munged_of("here") as here, munged_of("there") as there:
+        client = login_node(tmp_path, daemon.start_with_door(there.socket), here.socket)
+        assert client.request("GET", "/v1/queue") == {"jobs": []}
+        victim = here if where == "on this host" else there
+        assert victim.process is not None
+        if how == "stopped":
+            victim.process.send_signal(signal.SIGSTOP)
+        else:
+            victim.end(signal.SIGKILL if how == "killed" else signal.SIGTERM)
+        with pytest.raises(ClientError, match=rf"^munge doesn't answer {where}: .*: systemctl status munge$"):
+            client.request("GET", "/v1/explain/5")
+        assert daemon.log.count("nobody is served from other hosts") == (victim is there)
+        if how == "stopped":
+            victim.process.send_signal(signal.SIGCONT)
+        else:
+            victim.start()
+        assert client.request("GET", "/v1/queue") == {"jobs": []}  # nothing else has to be set right
 
 
 def test_an_answer_is_for_nobody_else(munged: str) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -46,6 +49,21 @@ def test_files_that_another_user_left(tmp_path: Path, left: list[str], told: str
     check = doctor.check_state(Config(paths=Paths(tmp_path, tmp_path, tmp_path / "none")))
     assert check.ok == (not left) and told in check.detail
     assert not left or f"chown -Rh root: {tmp_path}" in check.remedy
+
+
+def test_a_lease_that_can_not_be_renewed(tmp_path: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", tmp_path], check=True)
+    try:
+        config = Config(paths=Paths(run_dir=tmp_path))
+        config.paths.lease.write_text(f"on {int(time.time()) + 80} 8\n")
+        assert doctor.check_lease(config).ok
+        with suppress(OSError), (tmp_path / "log").open("wb", buffering=0) as log:
+            while True:
+                log.write(bytes(4096))
+        check = doctor.check_lease(config)
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+    assert not check.ok and "the agent can't renew it" in check.detail and f"df {tmp_path}" in check.remedy
 
 
 def test_energy_that_nobody_measures_can_not_be_written() -> None:

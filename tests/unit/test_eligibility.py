@@ -154,7 +154,7 @@ PARTITIONS: dict[str, tuple[Partition, May, str]] = {
     "reservations only": (replace(A6000, reservation_required=True), LEAVE, "reservation only"),
     "less GPU memory": (replace(A6000, gpu_memory_gb=24.0), LEAVE, "only 24 GB"),
     "GPU memory not known": (replace(A6000, gpu_memory_gb=None), LEAVE, "not configured"),
-    "all nodes drained": (replace(A6000, nodes=nodes("a6000", 4, usable=False)), LEAVE, "no node with 1 GPUs"),
+    "all nodes drained": (replace(A6000, nodes=nodes("a6000", 4, usable=False)), LEAVE, "neither down, drained"),
     "time limit over MaxTime": (replace(A6000, max_time_s=5400), LEAVE, "longer than"),
     "dearer": (replace(A6000, billing_weights=(("cpu", 1.0), ("gres/gpu", 2.0))), LEAVE, "billed more"),
     "as dear": (replace(A6000, billing_weights=(("gres/gpu", 4.0),)), MOVE, "fits"),

@@ -59,6 +59,8 @@ class Api:
         self._report = ReportApi(config, self._footprints)
         self._predicting = ThreadPoolExecutor(1, "predict")
         self._predictions: Counter[int] = Counter()
+        self.closed: Counter[tuple[str, str]] = Counter()
+        """Connections that the doors have closed, by door and reason."""
         self._routes: list[tuple[str, re.Pattern[str], Handler]] = [
             (method, re.compile(pattern, re.ASCII), handler)
             for method, pattern, handler in (
@@ -206,6 +208,8 @@ class Api:
             ("energy_records_total", "counter", "What nodes reported.", "result", self._energy.results),
         ):
             lines.append(metric(name, kind, meaning, [({key: which}, counts[which]) for which in sorted(counts)]))
+        closed = [({"door": door, "reason": why}, count) for (door, why), count in sorted(self.closed.items())]
+        lines.append(metric("connections_closed_total", "counter", "Closed for others' sake, or too slow.", closed))
         lines.append(await asyncio.to_thread(drift_metrics, self._config.paths.models))
         return "".join(lines)
 

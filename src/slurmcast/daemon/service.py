@@ -19,10 +19,11 @@ from pathlib import Path
 from slurmcast.config import Config
 from slurmcast.daemon.api import Api
 from slurmcast.daemon.desk import Desk
-from slurmcast.daemon.doors import MAX_BODIES, MAX_BODY, Held, munge_door, unix_door
+from slurmcast.daemon.doors import MAX_BODIES, MAX_BODY, munge_door, unix_door
 from slurmcast.daemon.estimator import Estimator
 from slurmcast.daemon.intake import Intake
 from slurmcast.daemon.news import News
+from slurmcast.daemon.shares import Held
 from slurmcast.store.store import Store, StoreError
 
 log = logging.getLogger("slurmcast.daemon")
