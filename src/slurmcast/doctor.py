@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from slurmcast import munge
 from slurmcast.client import Client, ClientError
 from slurmcast.config import Config
 from slurmcast.extras import install
@@ -72,6 +73,15 @@ def _slurm_setting(name: str) -> str:
 
 def _is(setting: str) -> str:
     return f"is {setting}" if setting else "isn't set"
+
+
+def check_munge(config: Config) -> Check:
+    socket = config.daemon.munge_socket
+    try:
+        munge.unseal(munge.seal({}, socket), socket)
+    except munge.MungeError as error:
+        return Check("munge", False, str(error), "systemctl status munge: Slurm and other hosts need it")
+    return Check("munge", True, "makes credentials and opens them")
 
 
 def check_slurmctld(_: Config) -> Check:
@@ -321,6 +331,7 @@ def check_late(config: Config) -> Check:
 
 
 CHECKS: tuple[Callable[[Config], Check], ...] = (
+    check_munge,
     check_slurmctld,
     check_pyslurm,
     check_hook,
