@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,30 +37,45 @@ def _many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+def is_closed(client: socket.socket) -> bool:
+    client.setblocking(False)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
 @contextmanager
-def crowd(connect: Callable[[int], socket.socket], half: bytes, most: int) -> Iterator[list[socket.socket]]:
-    """Connections that each send a half request, ``most`` at a time, always new ones; there are as many before it is
-    anybody else's turn. ``connect`` is told their number."""
+def crowd(connect: Callable[[int], socket.socket], half: bytes, most: int) -> Iterator[None]:
+    """``most`` connections that each send a half request, and whenever one is closed, another one. It is anybody else's
+    turn when all have come. ``connect`` is told their number."""
     those: list[socket.socket] = []
     full, stop = threading.Event(), threading.Event()
 
     def come() -> None:
         number = 0
         while not stop.is_set():
-            with suppress(OSError):
-                client = connect(number)
-                those.append(client)
-                client.sendall(half)
-            number += 1
             if number >= most:
                 full.set()
-                those.pop(0).close()
+                client = those.pop(0)
+                if not is_closed(client):
+                    those.append(client)
+                    time.sleep(0.001)
+                    continue
+                client.close()
+            client = connect(number)
+            those.append(client)
+            with suppress(OSError):
+                client.sendall(half)
+            number += 1
 
     thread = threading.Thread(target=come)
     thread.start()
     try:
         assert full.wait(60)
-        yield those
+        yield
     finally:
         stop.set()
         thread.join(60)
@@ -132,13 +148,3 @@ def test_a_user_at_the_socket_takes_only_his_own(daemon: Daemon) -> None:
         assert daemon.ask_as(uid, "GET", "/v1/health")["status"] == "ok"
     assert metric(daemon, "unix", "crowded") == USER_CONNECTIONS + 1
     daemon.eventually(lambda: f"the last was of user {ALICE}" in daemon.log)
-
-
-def is_closed(client: socket.socket) -> bool:
-    client.setblocking(False)
-    try:
-        return client.recv(1) == b""
-    except BlockingIOError:
-        return False
-    except ConnectionResetError:
-        return True
