@@ -36,6 +36,7 @@ from slurmcast.evaluation.estimators import by_history, by_model, by_prior, trai
 from slurmcast.evaluation.promotion import trial
 from slurmcast.labels import runs
 from slurmcast.model import J_PER_KWH, Outcome, Submission
+from slurmcast.probe import TrainingError
 from slurmcast.probe.choice import choose, learned_until
 from slurmcast.probe.history import relevant
 from slurmcast.probe.model import Model
@@ -102,7 +103,7 @@ class Site:
         try:
             drifted = min(new.values(), default=None)
             verdict = trial(ordered, kind, train, self.model, where, type_of, former | new, drifted)
-        except TooFewJobs as error:
+        except (TooFewJobs, TrainingError) as error:
             self.trainings.append(answer | {"promoted": False, "reason": str(error)})
             return
         self.trainings.append(

@@ -76,9 +76,16 @@ def test_a_near_script_is_typical_as_the_known_one_and_a_far_one_as_its_sources_
 def test_options_of_a_programs_own_count_half_within_a_script_and_nothing_between() -> None:
     jobs: Jobs = [{"epochs": 1, "--critics": 2}, {"epochs": 1, "--critics": 8}, {"epochs": 1, "--trees": 500}, {}]
     numbers, rows, levels = columns(jobs)
-    assert numbers.own == ("--critics",)  # all jobs that name trees name as many
     found = ahead(numbers, split(numbers, rows, levels, typical_of_groups(levels, ["a", "a", "b", "c"])))
     assert np.exp(found) == pytest.approx([0.5**0.5, 2**0.5, 1, 1])
+
+
+def test_an_option_that_no_job_varied_counts_in_the_job_that_does() -> None:
+    numbers, _, levels = columns([{"epochs": 1, "--trees": 500}, {"epochs": 2, "--trees": 500}])
+    job = {"epochs": 1, "--trees": 2000}
+    typical = typical_of_groups(levels, ["a", "a"])
+    found = split(numbers, numbers.row(job, 1)[None, :], numbers.levels(job)[None, :], typical[:1])
+    assert np.exp(ahead(numbers, found)) == pytest.approx([2 / 2**0.5])
 
 
 def test_all_scripts_learn_together_how_far_the_expected_exponents_hold() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from slurmcast.probe.features import unit
 from slurmcast.probe.intervals import OWN, POOLED, Tails, calibrate, ends_for, tails, upper
-from slurmcast.probe.territory import SAME_SCRIPT, survey
+from slurmcast.probe.territory import ONE_PROGRAM, SAME_SCRIPT, survey
 
 
 def test_upper_is_corrected_for_finite_samples() -> None:
@@ -120,4 +120,13 @@ def test_variants_of_one_program_do_not_tell_of_unknown_ones() -> None:
 def test_repeats_under_one_key_do_not_make_a_script_known() -> None:
     vectors, _ = clustered(5)
     found = survey(vectors, [f"script {n // 4}" for n in range(20)], False)
-    assert found.territory.near > 0.5
+    assert not found.near.any()
+
+
+def test_programs_that_ran_once_do_not_make_unknown_ones_pass_as_known() -> None:
+    vectors, keys = clustered(10)
+    first = [n for n in range(40) if n < 16 or n % 4 == 0]  # six of ten programs have run once
+    found = survey(vectors[first], [keys[n] for n in first], True)
+    assert found.near.tolist() == [True] * 16 + [False] * 6
+    assert len(set(found.clusters)) == 10
+    assert found.territory.near <= ONE_PROGRAM < found.territory.limit

@@ -190,6 +190,33 @@ def test_few_hundred_examples_train_fast() -> None:
     assert time.process_time() - begun < 15
 
 
+@pytest.mark.parametrize("scripts", [known_scripts, new_scripts], ids=["known", "new"])
+def test_intervals_of_first_models_hold(scripts: Callable[[World], list[Script]]) -> None:
+    # Thirty jobs of 24 scripts: many have run once, so few tell how far a known script is known.
+    inside = []
+    for seed in range(16):
+        world = World(seed)
+        examples = world.history(30, known_scripts(world))
+        model = train(examples, ProbeConfig(targets=("time",)), encoder="test").model
+        for script, numbers, estimates in asked(world, model, scripts(world), 20):
+            for e in estimates:
+                if e.time_s:
+                    inside.append(e.time_s.p10 <= truth(script, e, numbers, world.rng.normal(0, NOISE)) <= e.time_s.p90)
+    assert len(inside) > 300
+    assert 0.77 < np.mean(inside) < 0.9
+
+
+def test_scripts_that_ran_once_each_tell_of_new_scripts_only() -> None:
+    world = World(0)
+    once = [world.run(f"job {n}", script, world.arguments(), "fast") for n, script in enumerate(known_scripts(world))]
+    model = train(once, ProbeConfig(), encoder="test").model
+    assert model.calibration.keys() == {"far/time", "far/energy"}
+    (again,) = model.predict(once[0].vector, world.arguments(), {"fast": 1})
+    assert again.source is Source.UNKNOWN  # how far one run tells of the script's next was never seen
+    told = [model.predict(script.vector, world.arguments(), {"fast": 1})[0].time_s for script in new_scripts(world)]
+    assert min(interval.p90 / interval.p10 for interval in told if interval) > 2
+
+
 @pytest.mark.parametrize("jobs", [0, 1, 11])
 def test_too_few_jobs_are_refused_with_what_to_do(jobs: int) -> None:
     world = World(0)

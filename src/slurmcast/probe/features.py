@@ -49,7 +49,8 @@ class Numbers:
     sometimes: tuple[str, ...]
     """Those that some samples lack: each has a second column, 1/2 where it is there and -1/2 where not."""
     own: tuple[str, ...] = ()
-    """Numbers under names of programs' own: they are no columns here, only quantities."""
+    """Numbers under names of programs' own: they are no columns here, only quantities. Those that no sample
+    varied are among them: the job that does is granted what it would be among the samples."""
 
     @property
     def width(self) -> int:
@@ -109,8 +110,8 @@ def choose_numbers(samples: Sequence[Sample]) -> Numbers:
         for name, value in sample.numbers.items():
             if name.startswith(OWN) and value > 0:
                 values[name].add(value)
-    own = [name for name, found in values.items() if len(found) > 1]
-    return Numbers(names, means, sometimes, tuple(sorted(own, key=lambda name: (-len(values[name]), name))[:MAX_OWN]))
+    own = sorted(values, key=lambda name: (-len(values[name]), name))[:MAX_OWN]
+    return Numbers(names, means, sometimes, tuple(own))
 
 
 def unit(vectors: NDArray[np.floating]) -> NDArray[np.float32]:

@@ -5,8 +5,8 @@ runs, each divided by its spread, say how many spreads the truth lies away; thei
 correction for finite samples, are the interval's ends (Lei et al. 2018, "Distribution-free predictive inference for
 regression", section 5.2). That holds if new jobs are like the ones left out. So there are three classes: *seen* jobs,
 which ran before, calibrated by leaving out their runs on one GPU type; *near* ones, whose script or its like was seen,
-calibrated by leaving out keys; and *far* ones, calibrated by leaving out whole clusters of scripts (after the Mondrian
-predictors of Vovk, Gammerman, Shafer 2005).
+calibrated by leaving out keys that have another one near; and *far* ones, calibrated by leaving out whole clusters of
+scripts (after the Mondrian predictors of Vovk, Gammerman, Shafer 2005). What is left out together is one observation.
 
 Predictions are worse on some GPU types than on others. So residuals are brought to one scale by their type's before
 they are ranked together: two quantiles of each type's own residuals alone would take several times as many jobs.

@@ -43,8 +43,6 @@ class SizeRatio:
 
     types: tuple[str, ...]
     numbers: Numbers
-    near: float
-    """Distance up to which a job's script counts as that of the nearest example."""
     processes: Mapping[str, Process]
     typical: Array
     """Typical amounts of each time example's script, (n, q), NaN where it has none."""
@@ -54,7 +52,7 @@ class SizeRatio:
         plain = _inputs(asked, self.numbers, self.types)
         levels, usual = _levels(asked, self.numbers)
         known = self.processes["time"].inputs.vectors
-        typical = typical_of_nearest(plain.vectors, usual, known, self.typical, self.near)
+        typical = typical_of_nearest(plain.vectors, usual, known, self.typical, ONE_PROGRAM)
         inputs = replace(plain, rows=split(self.numbers, plain.rows, levels, typical))
         found = {name: Guess(*process.predict(inputs)) for name, process in self.processes.items()}
         return _targets(asked, found, ahead(self.numbers, inputs.rows))
@@ -71,7 +69,7 @@ class SizeRatio:
                 f"{name}.targets": process.targets,
                 f"{name}.runs": process.runs,
             }
-        return tensors, {"types": list(self.types), "numbers": self.numbers.to_settings(), "near": self.near}
+        return tensors, {"types": list(self.types), "numbers": self.numbers.to_settings()}
 
 
 def restore(tensors: Tensors, settings: Mapping[str, Any]) -> SizeRatio:
@@ -85,7 +83,7 @@ def restore(tensors: Tensors, settings: Mapping[str, Any]) -> SizeRatio:
         return Process(tensors[f"{name}.theta"], inputs, tensors[f"{name}.targets"], tensors[f"{name}.runs"])
 
     processes = {name: process(name) for name in QUANTITIES if f"{name}.theta" in tensors}
-    return SizeRatio(tuple(settings["types"]), numbers, float(settings["near"]), processes, tensors["typical"])
+    return SizeRatio(tuple(settings["types"]), numbers, processes, tensors["typical"])
 
 
 def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Sequence[str]) -> Trained:
@@ -129,7 +127,7 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
         (without_cluster,) = without(surveyed.clusters, [(surveyed.clusters, unknown)])
     processes = {name: process for name, (_, process) in fitted.items()}
     return Trained(
-        estimator=SizeRatio(types, numbers, max(surveyed.territory.near, ONE_PROGRAM), processes, typical),
+        estimator=SizeRatio(types, numbers, processes, typical),
         without_key=without_key,
         without_sample=without_sample,
         without_cluster=without_cluster,

@@ -27,7 +27,8 @@ class Territory:
     vectors: NDArray[np.float32]
     """Distinct unit vectors, of shape (n, d)."""
     near: float
-    """Up to here a script counts as known: nineteen in twenty left-out keys were at most this far from all others."""
+    """Up to here a script counts as known: nineteen in twenty left-out keys were at most this far from all others. At
+    most :data:`ONE_PROGRAM`: while many programs have run once, most keys are far from all others."""
     limit: float
     """Beyond, too little was tested and nothing is claimed: :data:`MIN_CLUSTERS` clusters were so far from others."""
 
@@ -42,7 +43,9 @@ class Survey:
 
     territory: Territory
     clusters: tuple[int, ...]
-    """Cluster of each example's script: versions of one script, and scripts as near to one another as these."""
+    """Cluster of each example's script: those that pass as one program, directly or by others in between."""
+    near: NDArray[np.bool_]
+    """The examples, of shape (n,), by which estimates for known scripts are tested: another key is near."""
     far: NDArray[np.bool_]
     """The examples, of shape (n,), by which estimates for unknown scripts are tested: those of the lonelier half of all
     clusters, and of :data:`MIN_CLUSTERS` at least. None is, where there are too few."""
@@ -62,8 +65,8 @@ def survey(vectors: NDArray[np.float32], keys: Sequence[Hashable], may_leave_clu
     """
     distances = np.sqrt(squared_distances(vectors, vectors))
     alone = _nearest_other(distances, keys)
-    near = max(float(np.quantile(alone, 0.95)), SAME_SCRIPT)
-    clusters = _clusters(distances, max(near, ONE_PROGRAM))
+    near = min(max(float(np.quantile(alone, 0.95)), SAME_SCRIPT), ONE_PROGRAM)
+    clusters = _clusters(distances, ONE_PROGRAM)
     known = np.unique(vectors, axis=0)
     lonely: dict[int, float] = {}
     if may_leave_clusters_out and len(set(clusters)) >= MIN_CLUSTERS:
@@ -72,9 +75,10 @@ def survey(vectors: NDArray[np.float32], keys: Sequence[Hashable], may_leave_clu
     ranked = sorted(lonely, key=lambda cluster: -lonely[cluster])
     limit = lonely[ranked[MIN_CLUSTERS - 1]] if ranked else 0.0
     if limit <= near:
-        return Survey(Territory(known, near, near), clusters, np.zeros(len(clusters), np.bool_))
+        return Survey(Territory(known, near, near), clusters, alone <= near, np.zeros(len(clusters), np.bool_))
     chosen = set(ranked[: max(len(ranked) // 2, MIN_CLUSTERS)])
-    return Survey(Territory(known, near, limit), clusters, np.array([cluster in chosen for cluster in clusters]))
+    far = np.array([cluster in chosen for cluster in clusters])
+    return Survey(Territory(known, near, limit), clusters, alone <= near, far)
 
 
 def _nearest_other(distances: NDArray[np.float64], groups: Sequence[Hashable]) -> NDArray[np.float64]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurmcast.config import ProbeConfig
 from slurmcast.probe import per_type, size_ratio
@@ -67,7 +68,7 @@ def _train(examples: list[Example], config: ProbeConfig, encoder: str, partition
         else per_type.train(samples, config.kind, config.seed, config.targets)
     )
     calibration = _calibration(samples, trained, surveyed)
-    if "near/time" not in calibration:
+    if calibration.keys().isdisjoint({"near/time", "far/time"}):
         raise TrainingError("too few finished jobs to calibrate intervals; run more jobs")
     territory = surveyed.territory
     found = {
@@ -117,24 +118,21 @@ def _enough(keys: set[str]) -> None:
 
 
 def _calibration(samples: list[Sample], trained: Trained, surveyed: Survey) -> dict[str, Ends]:
-    """Ends of intervals for the three classes of jobs and all targets, where there is enough to tell."""
-    types = [sample.type for sample in samples]
+    """Ends of intervals for the three classes of jobs and all targets, where there is enough to tell: by runs that are
+    of the class when they are left out."""
+    types, keys = [sample.type for sample in samples], [sample.key for sample in samples]
     measured = truths(samples)
-    runs = Counter(sample.key for sample in samples)
-    alone = np.array([runs[sample.key] == 1 for sample in samples])
-    classes: tuple[tuple[str, Predictions | None, tuple[int, ...] | None], ...] = (
-        ("seen", trained.without_sample, None),
-        ("near", trained.without_key, None),
-        ("far", trained.without_cluster, surveyed.clusters),
-    )
+    runs = Counter(keys)
+    elsewhere = np.array([runs[key] > 1 for key in keys])
+    classes: Mapping[str, tuple[Predictions | None, Sequence[Hashable] | None, NDArray[np.bool_]]] = {
+        "seen": (trained.without_sample, None, elsewhere),
+        "near": (trained.without_key, keys, surveyed.near),
+        "far": (trained.without_cluster, surveyed.clusters, surveyed.far),
+    }
     found: dict[str, Ends] = {}
-    for name, predictions, groups in classes:
+    for name, (predictions, groups, tested) in classes.items():
         for target, guess in (predictions or {}).items():
-            left_out = residuals(measured[target], guess)
-            if name == "seen":  # what ran on one type only was left out whole: that tells of near jobs
-                left_out[alone] = np.nan
-            if name == "far":
-                left_out[~surveyed.far] = np.nan
+            left_out = np.where(tested, residuals(measured[target], guess), np.nan)
             ends = calibrate(left_out, types, groups)
             if ends is not None:
                 found[f"{name}/{target}"] = ends
