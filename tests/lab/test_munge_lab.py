@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slurmcast import doctor
 from slurmcast.config import Config
+from slurmcast.doctor import host
 from tests.lab.conftest import Services, Slurm, eventually, run
 from tests.lab.test_end_to_end import decided, script
 
@@ -69,11 +69,11 @@ def test_which_munge_is_away_is_said(slurm: Slurm, services: Services) -> None:
                 code, line = said(*command)
                 assert code == 1 and line.startswith("Error: munge doesn't answer on slurmcastd's host: ")
                 assert line.endswith("systemctl status munge") and "\n" not in line
-            check = doctor.check_munge(Config())
+            check = host.check_munge(Config())
             assert not check.ok and "systemctl status munge" in check.remedy
             # Beside the daemon there is no need of munge: the last decision stands.
             assert decided(job_id)["eligibility"] == before["eligibility"]
-        assert doctor.check_munge(Config()).ok
+        assert host.check_munge(Config()).ok
         assert said("explain", str(job_id))[0] == 0
         assert "no job 999999 of yours" in said("explain", "999999")[1]
     after = slurm.sbatch(script=script(4))

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from slurmcast import doctor
 from slurmcast.config import AgentConfig, Config, MeterConfig, PartitionConfig, Paths, load
+from slurmcast.doctor import check as asking
+from slurmcast.doctor import daemon as daemon_checks
+from slurmcast.doctor import host, slurm
 from tests.unit.daemon_harness import daemon_in, record
 
 
@@ -28,7 +30,7 @@ def test_a_longest_wait_below_the_usual_waits(tmp_path: Path, settings: str, ok:
         daemon.settings = f"[agent]\n{settings}"
         daemon.start()
         daemon.look(record(7, submit_time=1000))
-        check = doctor.check_late(load(daemon.config_path))
+        check = daemon_checks.check_late(load(daemon.config_path))
     assert check.ok == ok and said in check.detail
 
 
@@ -46,7 +48,7 @@ def test_files_that_another_user_left(tmp_path: Path, left: list[str], told: str
         (tmp_path / name).touch()
     for name in left:
         shutil.chown(tmp_path / name, "daemon")
-    check = doctor.check_state(Config(paths=Paths(tmp_path, tmp_path, tmp_path / "none")))
+    check = host.check_state(Config(paths=Paths(tmp_path, tmp_path, tmp_path / "none")))
     assert check.ok == (not left) and told in check.detail
     assert not left or f"chown -Rh root: {tmp_path}" in check.remedy
 
@@ -56,26 +58,26 @@ def test_a_lease_that_can_not_be_renewed(tmp_path: Path) -> None:
     try:
         config = Config(paths=Paths(run_dir=tmp_path))
         config.paths.lease.write_text(f"on {int(time.time()) + 80} 8\n")
-        assert doctor.check_lease(config).ok
+        assert host.check_lease(config).ok
         with suppress(OSError), (tmp_path / "log").open("wb", buffering=0) as log:
             while True:
                 log.write(bytes(4096))
-        check = doctor.check_lease(config)
+        check = host.check_lease(config)
     finally:
         subprocess.run(["umount", tmp_path], check=True)
     assert not check.ok and "the agent can't renew it" in check.detail and f"df {tmp_path}" in check.remedy
 
 
 def test_energy_that_nobody_measures_can_not_be_written() -> None:
-    check = doctor.check_meter(Config(agent=AgentConfig(write_energy=True)))
+    check = slurm.check_meter(Config(agent=AgentConfig(write_energy=True)))
     assert not check.ok and "meter.nodes is empty" in check.detail
 
 
 @pytest.mark.parametrize(("past", "said"), [(0, "3 submissions in the store"), (7, "7 imported scripts are still")])
 def test_what_is_still_to_be_encoded(monkeypatch: pytest.MonkeyPatch, past: int, said: str) -> None:
     health = {"version": "1", "submissions": 3, "past_waiting": past}
-    monkeypatch.setattr(doctor.Client, "request", lambda *_: health)
-    check = doctor.check_daemon(Config())
+    monkeypatch.setattr(daemon_checks.Client, "request", lambda *_: health)
+    check = daemon_checks.check_daemon(Config())
     assert check.ok and said in check.detail and ("encoded" in check.detail) == bool(past)
 
 
@@ -97,8 +99,8 @@ PrologFlags             = Alloc
 def test_energy_records_need_the_cluster_s_name(
     monkeypatch: pytest.MonkeyPatch, cluster: str, ok: bool, said: str
 ) -> None:
-    monkeypatch.setattr(doctor, "_output", lambda *command: SETTINGS)
-    check = doctor.check_meter(Config(cluster=cluster, meter=MeterConfig(nodes=("gpu-*",))))
+    monkeypatch.setattr(asking, "_answer", lambda *command: SETTINGS)
+    check = slurm.check_meter(Config(cluster=cluster, meter=MeterConfig(nodes=("gpu-*",))))
     assert check.ok == ok and check.detail.startswith(said)
     assert ok or 'set cluster = "mycluster"' in check.remedy
 
@@ -126,7 +128,7 @@ def test_consumed_energy_needs_a_plugin_and_nodes_of_one_s_own(
 ) -> None:
     config = f"AcctGatherEnergyType    = {plugin}\nAcctGatherNodeFreq      = {every}\n"
     partitions = f"PartitionName=a100 AllowGroups=ALL OverSubscribe={shared}\nPartitionName=cpu OverSubscribe=FORCE:2\n"
-    monkeypatch.setattr(doctor, "_output", lambda *command: partitions if "partition" in command else config)
+    monkeypatch.setattr(asking, "_answer", lambda *command: partitions if "partition" in command else config)
     agent = AgentConfig(usage_from=reads)  # type: ignore[arg-type]
-    check = doctor.check_usage(Config(agent=agent, partition=(PartitionConfig("a100"),)))
+    check = slurm.check_usage(Config(agent=agent, partition=(PartitionConfig("a100"),)))
     assert check.ok == ok and said in check.detail
