@@ -10,7 +10,7 @@ from demo import workload
 from demo.workload import DemoJob, Work
 
 NEW_EVERY = 4
-"""Every so-and-so-manyth program is new, from the job at :func:`new_from` on."""
+"""One in so many programs is new, drawn by lot, from the job at :func:`new_from` on."""
 MAX_S = 1500.0
 """The longest job, in emulated seconds."""
 SLOWER = 2.0
@@ -23,7 +23,7 @@ def draw(works: Mapping[str, Work], count: int, seed: int, gpus: int, load: floa
     rng = random.Random(f"learning {seed}")
     names = sorted(works)
     users = {name: rng.choice(workload.USERS) for name in names}
-    new = set(names[NEW_EVERY - 1 :: NEW_EVERY])
+    new = set(rng.sample(names, len(names) // NEW_EVERY))
     old = [name for name in names if name not in new]
     drawn: list[DemoJob] = []
     while len(drawn) < count:

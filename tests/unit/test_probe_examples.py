@@ -20,17 +20,20 @@ def run(
     )
 
 
-def test_runs_of_one_key_on_one_type_are_one_sample() -> None:
-    first, other = merged([run(time_s=100), run(time_s=400), run(key="b"), run(time_s=200, energy=0.02)])
+def test_runs_of_one_key_on_one_type_are_one_sample_and_the_latest_stays_apart() -> None:
+    first, latest, other = merged(
+        [run(time_s=100, energy=0.02), run(time_s=400), run(key="b"), run(time_s=200), run(time_s=500)]
+    )
     assert (first.key, first.type, first.runs, first.measured) == ("a", "p", 3, 1)
     assert math.exp(first.log_time) == pytest.approx(200)
-    assert math.exp(first.log_power or 0) == pytest.approx(0.02 * 3.6e6 / 200)
+    assert math.exp(first.log_power or 0) == pytest.approx(0.02 * 3.6e6 / 100)
+    assert (latest.key, latest.runs, math.exp(latest.log_time)) == ("a", 1, pytest.approx(500))
     assert (other.key, other.runs, other.log_power, other.log_energy) == ("b", 1, None, None)
 
 
 def test_partitions_of_one_gpu_type_are_merged_and_gpu_counts_are_not() -> None:
-    samples = merged([run(partition="p", gpu_type="a100"), run(partition="q", gpu_type="a100"), run(gpus=2)])
-    assert [(s.type, s.gpus, s.runs) for s in samples] == [("a100", 1, 2), ("p", 2, 1)]
+    samples = merged([*(run(partition=name, gpu_type="a100") for name in "pqp"), run(gpus=2)])
+    assert [(s.type, s.gpus, s.runs) for s in samples] == [("a100", 1, 2), ("a100", 1, 1), ("p", 2, 1)]
 
 
 def test_energy_is_of_all_gpus() -> None:

@@ -206,6 +206,18 @@ def test_intervals_of_first_models_hold(scripts: Callable[[World], list[Script]]
     assert 0.77 < np.mean(inside) < 0.9
 
 
+def test_works_that_ran_again_tell_how_far_runs_differ_on_one_type() -> None:
+    world = World(0)
+    works = [(f"job {n}", world.scripts[n % 3], world.arguments()) for n in range(30)]
+    once = [world.run(*work, "fast") for work in works]
+    (key, script, numbers), again = works[0], [world.run(*work, "fast") for work in works[:12]]
+    for examples, source in ((once, Source.UNKNOWN), ([*once, *again], Source.PROBE)):
+        model = train(examples, ProbeConfig(targets=("time",)), encoder="test").model
+        (e,) = model.predict(script.vector, numbers, {"fast": 1}, key=key)
+        assert e.source is source
+    assert e.time_s and math.exp(NOISE) < e.time_s.p90 / e.time_s.p10 < math.exp(6 * NOISE)
+
+
 def test_scripts_that_ran_once_each_tell_of_new_scripts_only() -> None:
     world = World(0)
     once = [world.run(f"job {n}", script, world.arguments(), "fast") for n, script in enumerate(known_scripts(world))]

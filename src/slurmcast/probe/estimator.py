@@ -62,6 +62,6 @@ class Trained:
     without_key: Predictions
     """Each made without any run of its key."""
     without_sample: Predictions | None
-    """Each made without its own runs, but with those of its key on other GPU types; None where that takes too long."""
+    """Each made without its own runs, but with the other ones of its key; None where that takes too long."""
     without_cluster: Predictions | None
     """None where no clusters were given, or leaving them out would take too long."""

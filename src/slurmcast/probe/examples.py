@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """All runs of one key on one GPU type with one number of GPUs, merged."""
+    """Runs of one key on one GPU type with one number of GPUs, merged; see :func:`merged`."""
 
     key: str
     vector: NDArray[np.float32]
@@ -75,45 +76,35 @@ def log_energy(log_time: float, log_power: float, gpus: int) -> float:
     return log_time + log_power + math.log(gpus) - math.log(J_PER_KWH)
 
 
-@dataclass
-class _Runs:
-    log_times: list[float] = field(default_factory=list)
-    log_powers: list[float] = field(default_factory=list)
-    log_memories: list[float] = field(default_factory=list)
-
-
 def merged(examples: Iterable[Example]) -> list[Sample]:
-    """``examples`` with repeated runs merged, in the order in which each was seen first.
+    """``examples``, the oldest first, with repeated runs merged, in the order in which each was seen first. The latest
+    of several runs stays apart: how far it is from those before tells how far the next one may be from all of them.
 
     Raises :class:`TrainingError` for a run that can't have been (a time that isn't positive, no GPU).
     """
-    runs: dict[tuple[str, str, int], _Runs] = defaultdict(_Runs)
-    first: dict[tuple[str, str, int], Example] = {}
+    groups: dict[tuple[str, str, int], list[Example]] = defaultdict(list)
     for example in examples:
         if not (math.isfinite(example.time_s) and example.time_s > 0 and example.gpus >= 1):
             raise TrainingError(f"{example.key}: a run of {example.time_s} s on {example.gpus} GPUs is no example")
-        group = (example.key, example.type, example.gpus)
-        first.setdefault(group, example)
-        runs[group].log_times.append(math.log(example.time_s))
-        if example.energy_kwh is not None and example.energy_kwh > 0:
-            power_w = example.energy_kwh * J_PER_KWH / (example.time_s * example.gpus)
-            runs[group].log_powers.append(math.log(power_w))
-        if example.gpu_memory_gb is not None and example.gpu_memory_gb > 0:
-            runs[group].log_memories.append(math.log(example.gpu_memory_gb))
-    return [_sample(first[group], runs[group]) for group in first]
+        groups[example.key, example.type, example.gpus].append(example)
+    return [_sample(runs) for group in groups.values() for runs in (group[:-1], group[-1:]) if runs]
 
 
-def _sample(example: Example, runs: _Runs) -> Sample:
+def _sample(runs: Sequence[Example]) -> Sample:
+    first = runs[0]
+    energies = [(run, run.energy_kwh) for run in runs if run.energy_kwh is not None and run.energy_kwh > 0]
+    log_powers = [math.log(kwh * J_PER_KWH / (run.time_s * run.gpus)) for run, kwh in energies]
+    memories = [run.gpu_memory_gb for run in runs if run.gpu_memory_gb is not None and run.gpu_memory_gb > 0]
     return Sample(
-        key=example.key,
-        vector=example.vector,
-        numbers=example.numbers,
-        gpus=example.gpus,
-        type=example.type,
-        log_time=float(np.mean(runs.log_times)),
-        runs=len(runs.log_times),
-        log_power=float(np.mean(runs.log_powers)) if runs.log_powers else None,
-        measured=len(runs.log_powers),
-        log_memory=float(np.mean(runs.log_memories)) if runs.log_memories else None,
-        memory_runs=len(runs.log_memories),
+        key=first.key,
+        vector=first.vector,
+        numbers=first.numbers,
+        gpus=first.gpus,
+        type=first.type,
+        log_time=fmean(math.log(run.time_s) for run in runs),
+        runs=len(runs),
+        log_power=fmean(log_powers) if log_powers else None,
+        measured=len(log_powers),
+        log_memory=fmean(map(math.log, memories)) if memories else None,
+        memory_runs=len(memories),
     )

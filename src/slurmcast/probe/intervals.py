@@ -4,7 +4,7 @@ A prediction in logarithms is a middle and a spread. The residuals of prediction
 runs, each divided by its spread, say how many spreads the truth lies away; their 10 % and 90 % quantiles, with the
 correction for finite samples, are the interval's ends (Lei et al. 2018, "Distribution-free predictive inference for
 regression", section 5.2). That holds if new jobs are like the ones left out. So there are three classes: *seen* jobs,
-which ran before, calibrated by leaving out their runs on one GPU type; *near* ones, whose script or its like was seen,
+which ran before, calibrated by leaving out one of their runs; *near* ones, whose script or its like was seen,
 calibrated by leaving out keys that have another one near; and *far* ones, calibrated by leaving out whole clusters of
 scripts (after the Mondrian predictors of Vovk, Gammerman, Shafer 2005). What is left out together is one observation.
 

@@ -121,7 +121,7 @@ class Model:
 
     def _region(self, distance: float, key: str) -> str:
         """The class whose intervals hold for a job: see :mod:`slurmcast.probe.intervals`."""
-        if key_mark(key) in self.keys and "seen/time" in self.calibration:
+        if key_mark(key) in self.keys:
             return "seen"
         return "near" if distance <= self.territory.near else "far"
 

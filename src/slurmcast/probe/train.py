@@ -106,7 +106,7 @@ def _usable(samples: list[Sample]) -> list[Sample]:
         log.warning("fewer than %d jobs have finished on %s: not learned yet", MIN_TYPE_KEYS, ", ".join(sorted(thin)))
     kept = [sample for sample in samples if sample.type not in thin]
     if len(kept) > size_ratio.MAX_SAMPLES:
-        log.info("of %d different jobs the latest %d are learned from", len(kept), size_ratio.MAX_SAMPLES)
+        log.info("of %d samples the latest %d are learned from", len(kept), size_ratio.MAX_SAMPLES)
         kept = kept[-size_ratio.MAX_SAMPLES :]
     _enough({sample.key for sample in kept})
     return kept
@@ -122,11 +122,12 @@ def _calibration(samples: list[Sample], trained: Trained, surveyed: Survey) -> d
     of the class when they are left out."""
     types, keys = [sample.type for sample in samples], [sample.key for sample in samples]
     measured = truths(samples)
-    runs = Counter(keys)
-    elsewhere = np.array([runs[key] > 1 for key in keys])
+    count = Counter(keys)
+    again = np.array([count[key] > 1 for key in keys])
+    near = (trained.without_key, keys, surveyed.near)
     classes: Mapping[str, tuple[Predictions | None, Sequence[Hashable] | None, NDArray[np.bool_]]] = {
-        "seen": (trained.without_sample, None, elsewhere),
-        "near": (trained.without_key, keys, surveyed.near),
+        "seen": near if trained.without_sample is None else (trained.without_sample, None, again),
+        "near": near,
         "far": (trained.without_cluster, surveyed.clusters, surveyed.far),
     }
     found: dict[str, Ends] = {}
