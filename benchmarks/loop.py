@@ -35,7 +35,7 @@ from slurmcast.evaluation.cases import Case, TooFewJobs, site
 from slurmcast.evaluation.estimators import by_history, by_model, by_prior, trained
 from slurmcast.evaluation.promotion import trial
 from slurmcast.labels import runs
-from slurmcast.model import J_PER_KWH, Outcome, Submission
+from slurmcast.model import J_PER_KWH, Outcome, Source, Submission
 from slurmcast.probe import TrainingError
 from slurmcast.probe.choice import choose, learned_until
 from slurmcast.probe.history import relevant
@@ -53,6 +53,8 @@ LOAD = 0.75
 VECTORS: dict[str, Any] = {}
 """Of texts that were encoded."""
 WIDTH = 30
+FIRST = 60
+"""Estimates of each seed's first model that are looked at by themselves."""
 CONFIG = Config(partition=tuple(PartitionConfig(name, prior_power_w=200.0) for name in workload.PARTITIONS))
 
 
@@ -232,9 +234,13 @@ def number_of(case: Case) -> int:
 
 def stretches(runs: Sequence[Run]) -> dict[str, Row]:
     """Figures of time, of all ``runs`` together: by source for the jobs that started before new programs came, and
-    between that and the change; of all by how many had started since the change."""
+    between that and the change; of all by how many had started since the change; of the first estimates by the first
+    model."""
     found: dict[str, list[Promise]] = defaultdict(list)
     for run in runs:
+        by_model = [promise for promise in run.promises if promise.estimate.source is Source.PROBE]
+        for promise in [promise for promise in by_model if promise.model == by_model[0].model][:FIRST]:
+            found["first model"].append(promise)
         since = 0
         for promise in sorted(run.promises, key=lambda promise: promise.outcome.start_time):
             start, source = promise.outcome.start_time, promise.estimate.source
