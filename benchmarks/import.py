@@ -33,8 +33,7 @@ SQL = ("mariadb", "--no-defaults", "-uroot", "-S", "/run/mysqld/mysqld.sock", "-
 ROWS = Path(__file__).with_name("importing") / "rows.sql"
 LAB = Path(os.environ.get("LAB_DIR", ""))
 STATE, SPOOL = Path("/var/lib/slurmcast"), Path("/run/slurmcast/spool")
-AGENT = pwd.getpwnam("slurmcast-agent")
-MARK = Path(AGENT.pw_dir) / "import.json"
+MARK = Path("/var/lib/slurmcast-agent/import.json")
 KEPT = "`partition` IN ('a100', 'a6000')"
 DIGESTED = (  # what an import leaves, but for the numbers that SQLite gave
     "SELECT * FROM outcome ORDER BY job_id, submit_time",
@@ -102,7 +101,8 @@ def until(check: Callable[[], Any], seconds: float = 120) -> None:
 
 def start_import(*words: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "slurmcast.cli", "import", "--json", *words]
-    who: dict[str, Any] = {"user": AGENT.pw_uid, "group": AGENT.pw_gid, "extra_groups": []}
+    agent = pwd.getpwnam("slurmcast-agent")
+    who: dict[str, Any] = {"user": agent.pw_uid, "group": agent.pw_gid, "extra_groups": []}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, **who)
 
 
