@@ -22,6 +22,8 @@ HERE = Path(__file__).resolve().parent
 MEASURED = "measured.csv"
 PARTITIONS: Mapping[str, int] = {"one": 1, "two": 2}
 """The settings that play partitions: how many CPUs, and threads, a job gets there."""
+MIN_SETTINGS = 6
+"""A program with fewer measured settings is no part of the table."""
 AGREEMENT = 0.10
 """Two runs agree when they differ by less than this share of their mean (the paper, section 3)."""
 
@@ -102,12 +104,13 @@ def rows(corpus: Path = HERE) -> list[Row]:
     return found
 
 
-def whole(corpus: Path = HERE) -> list[Row]:
-    """The rows of the programs that were measured with all their settings on all partitions."""
+def measured_everywhere(corpus: Path = HERE) -> list[Row]:
+    """The rows of settings that were measured on all partitions, of programs with :data:`MIN_SETTINGS` of these."""
     found = rows(corpus)
+    partitions = Counter((row.program, row.setting) for row in found)
+    found = [row for row in found if partitions[row.program, row.setting] == len(PARTITIONS)]
     measured = Counter(row.program for row in found)
-    wanted = Counter(work.program for work in works(programs(corpus)))
-    return [row for row in found if measured[row.program] == wanted[row.program]]
+    return [row for row in found if measured[row.program] >= MIN_SETTINGS * len(PARTITIONS)]
 
 
 def read_runs(corpus: Path = HERE) -> list[Run]:

@@ -72,11 +72,11 @@ class DataMissing(Exception):
 
 
 def corpus() -> list[Run]:
-    """The programs in ``benchmarks/corpus`` that were measured whole, on one CPU and on two: the two runs of each work
-    that agree best, as it is accepted by them."""
+    """The settings in ``benchmarks/corpus`` that were measured on one CPU and on two, of programs with enough of them:
+    the two runs of each work that agree best, as it is accepted by them."""
     sources: dict[Path, dict[str, str]] = {}
     found = []
-    for row in table.whole():
+    for row in table.measured_everywhere():
         if row.folder not in sources:
             paths = (path for path in row.folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
             sources[row.folder] = {str(path.relative_to(row.folder)): path.read_text() for path in paths}
@@ -95,7 +95,7 @@ def corpus() -> list[Run]:
                 )
             )
     if not found:
-        raise DataMissing(f"{table.MEASURED} of the corpus has no program that was measured whole: make corpus")
+        raise DataMissing(f"{table.MEASURED} of the corpus has no program with enough settings: make corpus")
     return found
 
 

@@ -26,7 +26,7 @@ TIME, ENERGY, EPOCHS = "training duration (h)", "energy (MJ)", "trained epochs"
 def corpus() -> Iterator[dict[str, Any]]:
     """Our corpus: the first two runs of each work, and how often one run on each partition names the one that is better
     in the other run; and of each accepted work the two runs that agree best."""
-    rows = table.whole()
+    rows = table.measured_everywhere()
     agreed = [row for row in rows if row.accepted]
     if rows:
         truth, guess = _each_other([row.times_s[:2] for row in rows])

@@ -33,7 +33,7 @@ def test_program_is_a_folder_with_a_batch_script_for_one_gpu(program: table.Prog
 
 @each_program
 def test_settings_are_six_or_more_that_differ(program: table.Program) -> None:
-    assert len(program.settings) >= 6
+    assert len(program.settings) >= table.MIN_SETTINGS
     assert len(set(program.settings)) == len(program.settings)
 
 
@@ -104,13 +104,14 @@ def test_rows_of_a_small_corpus(small: Path) -> None:
     assert one.argv == ("job.sh", "--epochs", "2", "--name", "a b")
 
 
-def test_a_program_is_whole_when_all_its_works_ran_twice(small: Path) -> None:
+def test_the_table_has_settings_that_ran_twice_everywhere_of_programs_with_six_of_them(small: Path) -> None:
+    (small / "programs" / "toy" / "settings").write_text("".join(f"--epochs {n}\n" for n in range(7)))
     works = list(table.works(table.programs(small)))
     lines = [f"{w.program},{w.setting},{w.partition},2.0,1,0,2026-01-01,{w.digest}\n" for w in works for _ in range(2)]
     header = "program,setting,partition,time_s,cpu_s,foreign_share,at,digest\n"
-    for count, whole in ((len(lines) - 1, 0), (len(lines), len(works))):
+    for count, rows in ((28, 14), (27, 12), (26, 12), (25, 0)):
         (small / "measured.csv").write_text(header + "".join(lines[:count]))
-        assert len(table.whole(small)) == whole
+        assert len(table.measured_everywhere(small)) == rows
 
 
 @pytest.mark.parametrize("name", ["job.sh", "train.py", "settings"])
