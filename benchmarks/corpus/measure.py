@@ -6,9 +6,9 @@ repeated, so that a machine's quiet moments can be used; where ``CORPUS_LOCK`` n
 lock on it. The last line is JSON.
 
 A virtual machine's speed changes by the minute with what its neighbours do (by a factor of 1.9 in an hour, where this
-was looked at), and nothing inside tells. So a program is measured in one sitting: a setting on its partitions one right
-after the other, all settings in random order, then all in the reverse order, so that the mean of a work's two runs has
-the same share of a steady drift as every other's.
+was looked at), and what can be seen from inside tells only part of it. So a program is measured in one sitting: a
+setting on its partitions one right after the other, all settings in random order, then all in the reverse order, so
+that the mean of a work's two runs has the same share of a steady drift as every other's.
 
 Programs may be named, then only these are measured. ``--check`` runs their smallest and largest setting once, on one
 CPU, and records nothing.
@@ -26,7 +26,7 @@ import platform
 import random
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -131,7 +131,8 @@ def measure(corpus: Path, names: Sequence[str], seed: int, lock: str | None) -> 
     found = programs(corpus)
     _keep(corpus, set(works(found)))
     chosen = [program for program in found if not names or program.name in names]
-    pending = [program for program in chosen if _missing([program], corpus)]
+    times = times_of(read_runs(corpus))
+    pending = [program for program in chosen if _missing([program], times)]
     print(f"{len(chosen)} programs, {len(pending)} to be measured", flush=True)
     if pending:
         with contextlib.suppress(Failed):  # this run only brings the libraries into the page cache
@@ -140,12 +141,12 @@ def measure(corpus: Path, names: Sequence[str], seed: int, lock: str | None) -> 
         _keep(corpus, set(works(found)) - set(works([program])))
         _sitting(program, corpus, seed, lock)
         print(f"{done}/{len(pending)} programs", flush=True)
-    return summary(read_runs(corpus)) | {"missing": _missing(chosen, corpus)}
+    runs = read_runs(corpus)
+    return summary(runs) | {"missing": _missing(chosen, times_of(runs))}
 
 
-def _missing(of: Iterable[Program], corpus: Path) -> int:
-    """How many works of the programs are still to be measured."""
-    times = times_of(read_runs(corpus))
+def _missing(of: Iterable[Program], times: Mapping[Work, Sequence[float]]) -> int:
+    """How many works of the programs are still to be measured, beside the ``times`` that there are."""
     return sum(not finished(times.get(work, [])) for work in works(of))
 
 

@@ -58,7 +58,6 @@ class Visit:
 
     connection: socket.socket
     share: Share
-    counted: bool
     since: float
     transport: asyncio.Transport | None = None
     came: bool = False
@@ -158,7 +157,7 @@ class Door:
                 self._note(REFUSED, peer)
             return
         protocol = server()
-        visit = self._visits[protocol] = Visit(connection, share, peer is not None, loop.time())
+        visit = self._visits[protocol] = Visit(connection, share, loop.time())
         visit.transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection)
         share.give_up = partial(self._close, visit, CROWDED)
 
@@ -187,7 +186,7 @@ class Door:
             self._forget_closed()
             for visit in self._visits.values():
                 longest_s = self._longest_s if visit.came else min(SEND_S, self._longest_s)
-                if visit.counted and not visit.closed and loop.time() > visit.since + longest_s:
+                if visit.share.who is not None and not visit.closed and loop.time() > visit.since + longest_s:
                     self._close(visit, SLOW)
             if self._untold and seldom():
                 counts = ", ".join(f"{count} {WORDS[why]}" for why, count in self._untold.items())

@@ -43,5 +43,5 @@ def examine(config: Config) -> list[Check]:
             found.append(check(config))
         except Unanswered as error:
             name = check.__name__.removeprefix("check_")
-            found.append(Check(name, False, str(error), "run the doctor where Slurm's commands reach slurmctld"))
+            found.append(Check(name, False, str(error), error.remedy))
     return found

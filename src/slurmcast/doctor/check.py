@@ -20,7 +20,11 @@ class Check:
 
 
 class Unanswered(Exception):
-    """A program gave no answer; the message says which and why."""
+    """A program or the daemon gave no answer; the message says which and why, ``remedy`` what to do."""
+
+    def __init__(self, problem: str, remedy: str = "run the doctor where Slurm's commands reach slurmctld") -> None:
+        super().__init__(problem)
+        self.remedy = remedy
 
 
 def output(*command: str) -> str:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from slurmcast.client import Client, ClientError
 from slurmcast.config import Config
-from slurmcast.doctor.check import Check
+from slurmcast.doctor.check import Check, Unanswered
 from slurmcast.extras import install
 from slurmcast.model import HOUR_S
 
 
-def check_daemon(config: Config) -> Check:
+def _answer(config: Config, path: str) -> Any:
+    """Raises :class:`Unanswered`."""
     try:
-        health = Client(config).request("GET", "/v1/health")
+        return Client(config).request("GET", path)
     except ClientError as error:
-        return Check("daemon", False, str(error), "start slurmcastd")
+        raise Unanswered(str(error), "start slurmcastd") from None
+
+
+def check_daemon(config: Config) -> Check:
+    health = _answer(config, "/v1/health")
     detail = f"version {health['version']}, {health['submissions']} submissions in the store"
     if past := health["past_waiting"]:
         detail += f"; {past} imported scripts are still to be encoded: train when that is done"
@@ -23,10 +29,7 @@ def check_daemon(config: Config) -> Check:
 
 
 def check_encoder(config: Config) -> Check:
-    try:
-        health = Client(config).request("GET", "/v1/health")
-    except ClientError as error:
-        return Check("encoder", False, str(error), "start slurmcastd")
+    health = _answer(config, "/v1/health")
     encoder = health.get("encoder")
     if trouble := health.get("encoder_trouble"):
         return Check("encoder", False, trouble, "estimates do without the code until then; nothing is lost")
@@ -35,10 +38,7 @@ def check_encoder(config: Config) -> Check:
 
 
 def check_model(config: Config) -> Check:
-    try:
-        model = Client(config).request("GET", "/v1/health").get("model")
-    except ClientError as error:
-        return Check("model", False, str(error), "start slurmcastd")
+    model = _answer(config, "/v1/health").get("model")
     untrained = "none trained yet (slurmcast train, once jobs have finished): estimates come from history and the prior"
     return Check("model", True, str(model or untrained))
 
@@ -49,10 +49,7 @@ def check_late(config: Config) -> Check:
 
     if config.agent.policy != "lookahead":
         return Check("late", True, f"agent.policy is {config.agent.policy}: only lookahead has a longest wait")
-    try:
-        jobs = Client(config).request("GET", "/v1/queue")["jobs"]
-    except ClientError as error:
-        return Check("late", False, str(error), "start slurmcastd")
+    jobs = _answer(config, "/v1/queue")["jobs"]
     told = warning([job["submit_time"] for job in jobs], time.time(), config.agent.longest_wait_h * HOUR_S)
     remedy = "set agent.longest_wait_h well above the site's usual waits (docs/policies.md)"
     return Check(
