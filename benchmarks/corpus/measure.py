@@ -1,14 +1,15 @@
 """Measure the corpus: how long each program takes with each setting on each partition, alone on the machine.
 
 ``python -m benchmarks.corpus.measure`` goes on where it was stopped: programs that haven't changed and are in
-``measured.csv`` with all their settings aren't measured again. A run in which others used the CPUs is thrown away and
+``measured.csv`` with all their settings, calmly measured, aren't measured again. A run in which others used the CPUs is thrown away and
 repeated, so that a machine's quiet moments can be used; where ``CORPUS_LOCK`` names a file, each run holds an exclusive
 lock on it. The last line is JSON.
 
 A virtual machine's speed changes by the minute with what its neighbours do (by a factor of 1.9 in an hour, where this
 was looked at), and what can be seen from inside tells only part of it. So a program is measured in one sitting: a
 setting on its partitions one right after the other, all settings in random order, then all in the reverse order, so
-that the mean of a work's two runs has the same share of a steady drift as every other's.
+that the mean of a work's two runs has the same share of a steady drift as every other's. Where the first two runs still
+lie far apart, the speed jumped within the sitting: the program is measured anew the next time.
 
 Programs may be named, then only these are measured. ``--check`` runs their smallest and largest setting once, on one
 CPU, and records nothing.
@@ -54,6 +55,8 @@ MAX_FOREIGN = 0.06
 TRIES = 20
 """How often a disturbed run is tried again before its work is left for the next time."""
 PAUSE_S = 1.0
+RESTLESS = 0.06
+"""A program whose works' first two runs differ by more than this, as a median, is measured anew the next time."""
 COLUMNS = ("program", "setting", "partition", "run", "time_s", "cpu_s", "foreign_share", "accepted", "at", "digest")
 PACKAGES = ("torch", "numpy", "scikit-learn")
 
@@ -70,6 +73,13 @@ def in_turn(program: Program, seed: int) -> list[Work]:
 def finished(times: Sequence[float]) -> bool:
     """Whether a work needs no further run: two agree, or it had as many as it may."""
     return len(times) >= MAX_RUNS or (len(times) >= MIN_RUNS and accepted(times))
+
+
+def restless(program: Program, times: Mapping[Work, Sequence[float]]) -> bool:
+    """Whether the machine's speed changed too much while the program was measured: by the repeats alone, so that what
+    anyone predicts has no say in it."""
+    found = [times[work] for work in works([program]) if len(times.get(work, ())) >= MIN_RUNS]
+    return bool(found) and statistics.median(difference(*pair[:2]) for pair in found) > RESTLESS
 
 
 def summary(runs: Iterable[Run]) -> dict[str, Any]:
@@ -132,7 +142,7 @@ def measure(corpus: Path, names: Sequence[str], seed: int, lock: str | None) -> 
     _keep(corpus, set(works(found)))
     chosen = [program for program in found if not names or program.name in names]
     times = times_of(read_runs(corpus))
-    pending = [program for program in chosen if _missing([program], times)]
+    pending = [program for program in chosen if _missing([program], times) or restless(program, times)]
     print(f"{len(chosen)} programs, {len(pending)} to be measured", flush=True)
     if pending:
         with contextlib.suppress(Failed):  # this run only brings the libraries into the page cache
@@ -142,7 +152,9 @@ def measure(corpus: Path, names: Sequence[str], seed: int, lock: str | None) -> 
         _sitting(program, corpus, seed, lock)
         print(f"{done}/{len(pending)} programs", flush=True)
     runs = read_runs(corpus)
-    return summary(runs) | {"missing": _missing(chosen, times_of(runs))}
+    times = times_of(runs)
+    again = [program.name for program in chosen if restless(program, times)]
+    return summary(runs) | {"missing": _missing(chosen, times), "restless": again}
 
 
 def _missing(of: Iterable[Program], times: Mapping[Work, Sequence[float]]) -> int:

@@ -231,6 +231,7 @@ def test_measuring_resumes_and_forgets_what_has_changed(
     small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(measure, "MAX_FOREIGN", 100.0)
+    monkeypatch.setattr(measure, "RESTLESS", 2.0)
     first = measure.measure(small, (), seed=1, lock=None)
     assert (first["programs"], first["works"]) == (1, 4)
     assert measure.measure(small, (), seed=1, lock=None) == first
@@ -246,12 +247,37 @@ def test_a_program_with_a_new_setting_is_measured_anew_as_a_whole_and_no_other(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "MAX_FOREIGN", 100.0)
+    monkeypatch.setattr(measure, "RESTLESS", 2.0)
     shutil.copytree(small / "programs" / "toy", small / "programs" / "other")
     measure.measure(small, (), seed=1, lock=None)
     before = table.read_runs(small)
     with (small / "programs" / "toy" / "settings").open("a") as settings:
         settings.write("--epochs 3\n")
     assert measure.measure(small, (), seed=1, lock=None)["works"] == 4 + 6
+    kept = [run for run in table.read_runs(small) if run in before]
+    assert kept == [run for run in before if run.work.program == "other"]
+
+
+@pytest.mark.parametrize(
+    ("times", "again"),
+    [([(1.0, 1.01)] * 4, False), ([(1.0, 1.01), (1.0, 1.08), (1.0, 1.09), (1.2, 1.1)], True), ([(1.0, 1.0, 9.0)] * 4, False)],
+)
+def test_a_program_is_restless_by_the_median_of_its_first_two_runs(
+    small: Path, times: list[tuple[float, ...]], again: bool
+) -> None:
+    (program,) = table.programs(small)
+    assert not measure.restless(program, {})
+    assert measure.restless(program, dict(zip(table.works([program]), times, strict=True))) is again
+
+
+@two_cpus
+def test_a_restless_program_is_measured_anew_and_no_other(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "MAX_FOREIGN", 100.0)
+    shutil.copytree(small / "programs" / "toy", small / "programs" / "other")
+    monkeypatch.setattr(measure, "restless", lambda program, _: program.name == "toy")
+    assert measure.measure(small, (), seed=1, lock=None)["restless"] == ["toy"]
+    before = table.read_runs(small)
+    assert measure.measure(small, (), seed=1, lock=None)["works"] == 4 + 4
     kept = [run for run in table.read_runs(small) if run in before]
     assert kept == [run for run in before if run.work.program == "other"]
 
@@ -267,6 +293,7 @@ def test_a_disturbed_run_is_not_recorded(small: Path, monkeypatch: pytest.Monkey
 @two_cpus
 def test_a_program_that_fails_costs_only_its_own_works(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "MAX_FOREIGN", 100.0)
+    monkeypatch.setattr(measure, "RESTLESS", 2.0)
     shutil.copytree(small / "programs" / "toy", small / "programs" / "broken")
     (small / "programs" / "broken" / "train.py").write_text("raise SystemExit('no data')\n")
     found = measure.measure(small, (), seed=1, lock=None)
