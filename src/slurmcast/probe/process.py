@@ -16,10 +16,9 @@ from slurmcast.probe.features import Array, squared_distances
 from slurmcast.probe.folds import folds
 from slurmcast.probe.kernel import PRIOR, Inputs, Terms, loss_and_gradient, prior_means, variances
 
-FIT_ROWS = 500
-"""Examples by which the parameters are chosen, drawn at random where there are more; all are conditioned on."""
 REFIT_ROWS = 150
-"""The same for the refits by which intervals are calibrated: there are many."""
+"""Examples by which the refits that calibrate intervals choose their parameters, drawn at random where there are more:
+there are many refits. All are conditioned on."""
 FIT_STEPS = 60
 FIT_RATE = 0.15
 OUTLIER = 3.0
@@ -119,12 +118,9 @@ def cross_fit(process: Process, groups: Sequence[Hashable], seed: int) -> CrossF
     return CrossFit(fold, tuple(refit(out) for out in range(int(fold.max()) + 1)))
 
 
-def fit(inputs: Inputs, targets: Array, runs: Array, seed: int = 0) -> Process:
-    """The process whose parameters have the highest posterior, outliers weighed down. Deterministic by ``seed``."""
-    chosen = np.arange(len(inputs))
-    if len(inputs) > FIT_ROWS:
-        chosen = np.sort(np.random.default_rng(seed).choice(len(inputs), FIT_ROWS, replace=False))
-    process = Process(_climb(inputs.take(chosen), targets[chosen], runs[chosen]), inputs, targets, runs)
+def fit(inputs: Inputs, targets: Array, runs: Array) -> Process:
+    """The process whose parameters have the highest posterior, outliers weighed down. Deterministic."""
+    process = Process(_climb(inputs, targets, runs), inputs, targets, runs)
     means, spreads = process.left_out(range(len(inputs)))
     excess = np.abs(targets - means) / (OUTLIER * spreads)
     return Process(process.theta, inputs, targets, runs / np.maximum(excess, 1) ** 2)

@@ -100,7 +100,7 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
     fitted = {
         name: found
         for name in QUANTITIES
-        if name in wanted and (found := _fit(name, samples, inputs, ahead(numbers, inputs.rows), seed)) is not None
+        if name in wanted and (found := _fit(name, samples, inputs, ahead(numbers, inputs.rows))) is not None
     }
 
     def without(folds: Sequence[Hashable], ways: Sequence[tuple[Sequence[Hashable], Inputs]]) -> list[Predictions]:
@@ -135,7 +135,7 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
 
 
 def _fit(
-    name: str, samples: Sequence[Sample], inputs: Inputs, granted: Array, seed: int
+    name: str, samples: Sequence[Sample], inputs: Inputs, granted: Array
 ) -> tuple[NDArray[np.int64], Process] | None:
     """The process of one quantity and the indexes of the samples that have it; None where these are too few."""
     values, runs = zip(*map(QUANTITIES[name], samples), strict=True)
@@ -144,7 +144,7 @@ def _fit(
         return None
     logs = np.array([values[i] for i in index], np.float64)
     targets = logs - granted[index] if name == "time" else logs
-    return index, fit(inputs.take(index), targets, np.array([float(runs[i]) for i in index]), seed)
+    return index, fit(inputs.take(index), targets, np.array([float(runs[i]) for i in index]))
 
 
 def _inputs(asked: Sequence[Asked], numbers: Numbers, types: tuple[str, ...]) -> Inputs:
