@@ -13,6 +13,14 @@ T = TypeVar("T")
 _RANGE = "range"
 _HUGE = 1 << 1000
 """Whole numbers from here on are no floats."""
+_WORDS = {
+    float: "a number",
+    int: "a whole number",
+    str: "text in quotes",
+    bool: "true or false",
+    Path: "an absolute path, in quotes",
+}
+"""What a file must have where the field is of that type."""
 
 
 class ConfigError(Exception):
@@ -61,7 +69,8 @@ def _value(hint: Any, value: Any, origin: str, key: str) -> Any:
     if get_origin(hint) is tuple:
         if isinstance(value, list):
             return _items(get_args(hint)[0], value, origin, key)
-        raise ConfigError(f"{origin}: {key} = {value!r}: must be a list")
+        tables = dataclasses.is_dataclass(get_args(hint)[0])
+        raise ConfigError(f"{origin}: {key} = {value!r}: must be a list{f', written [[{key}]]' if tables else ''}")
     if get_origin(hint) is Literal:
         if value in get_args(hint):
             return value
@@ -72,10 +81,10 @@ def _value(hint: Any, value: Any, origin: str, key: str) -> Any:
         raise ConfigError(f"{origin}: {key} = {value!r}: must be a table")
     if hint is Path and isinstance(value, str):
         if not Path(value).is_absolute():
-            raise ConfigError(f"{origin}: {key} = {value!r}: must be an absolute path")
+            raise ConfigError(f"{origin}: {key} = {value!r}: must be {_WORDS[Path]}")
         return Path(value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < _HUGE:
         return float(value)
     if isinstance(value, hint) and not (hint is not bool and isinstance(value, bool)):
         return value
-    raise ConfigError(f"{origin}: {key} = {value!r}: must be {hint.__name__}")
+    raise ConfigError(f"{origin}: {key} = {value!r}: must be {_WORDS[hint]}")
