@@ -152,7 +152,7 @@ def _compare(made: Callable[[], Trace], setup: Any, plot: Path | None, as_json: 
         plots.draw(plot, trace.workload, {run.label: run.schedule for run in results}, f"{jobs} recorded jobs")
 
 
-@click.group()
+@click.group(short_help="Recorded jobs under other policies.")
 def replay() -> None:
     """What recorded jobs would have waited and used under other policies."""
 
