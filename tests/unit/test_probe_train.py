@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,18 @@ import pytest
 from slurmcast.config import ProbeConfig
 from slurmcast.model import Estimate, Source
 from slurmcast.probe import Example, Model, TrainingError, train
-from tests.unit.probe_world import NOISE, PARTITIONS, POWER_W, Script, World, known_scripts, new_scripts, trained_world
+from slurmcast.probe.features import AMOUNTS
+from tests.unit.probe_world import (
+    DIMENSIONS,
+    NOISE,
+    PARTITIONS,
+    POWER_W,
+    Script,
+    World,
+    known_scripts,
+    new_scripts,
+    trained_world,
+)
 
 BOTH = {"fast": 1, "slow": 1}
 
@@ -188,6 +200,23 @@ def test_few_hundred_examples_train_fast() -> None:
     begun = time.process_time()
     train(examples, ProbeConfig(), encoder="test")
     assert time.process_time() - begun < 15
+
+
+@pytest.mark.parametrize(("asked", "scripts"), [((1e-300, 1e-300, 1e18), 1), ((1e18,) * 9, 9)])
+def test_absurd_numbers_of_one_user_keep_nobody_from_training(
+    asked: tuple[float, ...], scripts: int, tmp_path: Path
+) -> None:
+    world = World(0)
+    known = [replace(e, partition="fast", gpu_type="a100") for e in world.history(60, known_scripts(world))]
+    vectors = world.rng.normal(size=(scripts, DIMENSIONS)).astype(np.float32)
+    odd = [
+        Example(f"odd {n}", vectors[n % scripts], numbers, 1, "slow", "a6000", 5.0)
+        for n, value in enumerate(asked)
+        for numbers in [dict.fromkeys(AMOUNTS, value) | {f"default {name}": 1e-300 for name in AMOUNTS}]
+    ]
+    model = train([*known, *odd], ProbeConfig(), encoder="test").model
+    model.write(tmp_path)
+    assert model.figures["types"]["a100"]["time"]["median_ape"] < 0.3
 
 
 @pytest.mark.parametrize("scripts", [known_scripts, new_scripts], ids=["known", "new"])

@@ -15,6 +15,10 @@ from slurmcast.probe.folds import FOLDS, folds
 from slurmcast.probe.intervals import Guess, Predictions, calibrate, ends_for
 from slurmcast.probe.targets import truths
 
+MOST = 50.0
+"""Bound on differences of logarithms that are brought back: a job may name numbers of any size, and infinity is no
+figure."""
+
 
 def residuals(truth: Array, guess: Guess) -> Array:
     """(truth - middle) / spread, (n,)."""
@@ -91,18 +95,22 @@ def _choices(ratios: Array) -> dict[str, float]:
         "keys": len(ratios),
         "right": float(np.mean((real > 0) == (predicted > 0))),
         "always": float(max(np.mean(real > 0), np.mean(real <= 0))),
-        "ratio_ape": float(np.median(np.abs(np.expm1(predicted - real)))),
+        "ratio_ape": float(np.median(_apart(predicted, real))),
     }
 
 
 def _errors(truth: Array, middle: Array) -> dict[str, float]:
-    ape = np.abs(np.expm1(middle - truth))
-    flat = np.abs(np.expm1(truth.mean() - truth))
+    ape, flat = _apart(middle, truth), _apart(truth.mean(), truth)
     return {
         "median_ape": float(np.median(ape)),
         "p90_ape": float(np.quantile(ape, 0.9)),
         "mean_ape": float(np.median(flat)),
     }
+
+
+def _apart(guess: Array, truth: Array) -> Array:
+    """|exp(guess) / exp(truth) - 1|, the error as a fraction."""
+    return np.asarray(np.abs(np.expm1(np.minimum(guess - truth, MOST))))
 
 
 def _coverage(samples: Sequence[Sample], truth: Array, guess: Guess, seed: int) -> tuple[Array, Array]:
@@ -117,7 +125,7 @@ def _coverage(samples: Sequence[Sample], truth: Array, guess: Guess, seed: int) 
             ends = ends_for(calibration, types[i])
             if ends is not None:
                 inside[i] = float(ends.low <= scaled[i] <= ends.high)
-                width[i] = np.exp((ends.high - ends.low) * guess.spread[i])
+                width[i] = np.exp(min((ends.high - ends.low) * guess.spread[i], MOST))
     return inside, width
 
 
