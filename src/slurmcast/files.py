@@ -33,3 +33,11 @@ def replace(path: Path, text: str, durable: bool = True) -> None:
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
+
+
+def append(path: Path, line: str) -> None:
+    """Put ``line`` at the end of ``path``: a line of its own, also after one that a crash or a full disk has cut."""
+    with path.open("a+b") as file:
+        if file.tell() and (file.seek(-1, 2), file.read(1))[1] != b"\n":
+            file.write(b"\n")
+        file.write(line.encode() + b"\n")

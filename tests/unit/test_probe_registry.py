@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,25 @@ def test_damaged_settings_are_refused(registry: Registry, change, message: str) 
         registry.load("test")
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"dimensions": 32', '"dimensions": 768'),
+        ('"partitions": {', '"partitions": [], "former": {'),
+        ('"batch_size",\n    "epochs"', '"batch_size"'),
+        ('"own": []', '"own": ["--clusters"]'),
+        ('"figures": {', '"figures": [], "former": {'),
+    ],
+)
+def test_settings_that_give_no_estimate_are_refused(registry: Registry, old: str, new: str) -> None:
+    path = registry.folder / str(registry.current()) / "model.json"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(ModelError, match=r"model\.json: .*train again"):
+        registry.load("test")
+
+
 def test_missing_files_are_named(registry: Registry) -> None:
     (registry.folder / str(registry.current()) / "model.safetensors").unlink()
     with pytest.raises(ModelError, match=r"model\.safetensors: No such file"):
@@ -124,6 +144,17 @@ def test_promotion_and_back(registry: Registry) -> None:
     assert set(registry.versions()) == {first, second}
     with pytest.raises(ModelError, match=r"no version 'nonsense'; there are: \d{8}"):
         registry.promote("nonsense")
+
+
+@pytest.mark.parametrize("cut", [b'{"at": 17000', b"\xff", 100_000 * b"["], ids=["cut", "bytes", "deep"])
+def test_a_line_that_cannot_be_read_costs_no_other(registry: Registry, model: Model, cut: bytes) -> None:
+    first = str(registry.current())
+    with (registry.folder / "promotions.jsonl").open("ab") as log:
+        log.write(cut)
+    second, third = (registry.add(replace(model, figures={"number": number})) for number in (2, 3))
+    for version in (second, third):
+        registry.promote(version)
+    assert registry.before() == [first, second]
 
 
 def test_a_draft_left_behind_is_no_version(registry: Registry, model: Model) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from slurmcast.codec import CodecError, from_json, to_json
+from slurmcast.files import append
 
 FILE = "trainings.jsonl"
 LOCK = ".training"
@@ -83,20 +83,12 @@ def recorded(folder: Path, training: Training) -> Iterator[Callable[[bool, str, 
 
         def end(promoted: bool, reason: str, model: str) -> None:
             done = replace(training, ended=time.time(), promoted=promoted, reason=reason, model=model)
-            _append(folder / FILE, to_json(done))
+            append(folder / FILE, json.dumps(to_json(done)))
 
-        _append(folder / FILE, to_json(training))
+        append(folder / FILE, json.dumps(to_json(training)))
         try:
             yield end
         except Exception as error:
             with suppress(OSError):  # the disk that is full may be this one
                 end(False, f"failed: {error}", "")
             raise
-
-
-def _append(path: Path, line: Any) -> None:
-    """A line of its own, also after one that was cut."""
-    with path.open("a+b") as file:
-        if file.tell() and (file.seek(-1, 2), file.read(1))[1] != b"\n":
-            file.write(b"\n")
-        file.write(json.dumps(line).encode() + b"\n")

@@ -203,9 +203,11 @@ def read(folder: Path) -> Model:
     if found != table.get("tensors_sha256"):
         raise ModelError(f"{folder / TENSORS_FILE}: sha256 is {found}, {SETTINGS_FILE} says otherwise: {remedy}")
     try:
-        return _model(table, load(data), folder.name)
-    except (AttributeError, KeyError, TypeError, ValueError, SafetensorError) as error:
+        model = _model(table, load(data), folder.name)
+        model.predict(model.territory.vectors[0], {}, dict.fromkeys(model.partitions, 1))  # parts must fit
+    except (AttributeError, LookupError, TypeError, ArithmeticError, ValueError, SafetensorError) as error:
         raise ModelError(f"{path}: {type(error).__name__}: {error}: {remedy}") from None
+    return model
 
 
 def _model(table: Mapping[str, Any], tensors: dict[str, NDArray[Any]], version: str) -> Model:
@@ -214,7 +216,7 @@ def _model(table: Mapping[str, Any], tensors: dict[str, NDArray[Any]], version: 
         kind=table["kind"],
         encoder=table["encoder"],
         dimensions=table["dimensions"],
-        partitions=table["partitions"],
+        partitions=dict(table["partitions"].items()),
         estimator=restore(tensors, table["estimator"]),
         territory=Territory(tensors["territory"], table["territory"]["near"], table["territory"]["limit"]),
         calibration={
@@ -222,7 +224,7 @@ def _model(table: Mapping[str, Any], tensors: dict[str, NDArray[Any]], version: 
             for name, by_type in table["calibration"].items()
         },
         keys=frozenset(table["keys"]),
-        figures=table["figures"],
+        figures=dict(table["figures"].items()),
         version=version,
     )
 

@@ -9,6 +9,7 @@ import shutil
 import time
 from pathlib import Path
 
+from slurmcast.files import append
 from slurmcast.probe.model import SETTINGS_FILE, TENSORS_FILE, Model, ModelError, read
 
 CURRENT = "current"
@@ -50,8 +51,8 @@ class Registry:
         link = self.folder / f".{CURRENT}-{os.getpid()}"
         link.unlink(missing_ok=True)
         link.symlink_to(version)
-        with (self.folder / LOG).open("a") as log:  # first: a version that was in use is never missing in the log
-            log.write(json.dumps({"at": round(time.time()), "version": version, "reason": reason}) + "\n")
+        line = json.dumps({"at": round(time.time()), "version": version, "reason": reason})
+        append(self.folder / LOG, line)  # first: a version that was in use is never missing in the log
         link.replace(self.folder / CURRENT)
         _sync(self.folder)
 
@@ -68,7 +69,7 @@ class Registry:
         for line in lines:
             try:
                 version = str(json.loads(line)["version"])
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 continue  # cut by a crash or a full disk
             used = [*used[: used.index(version)], version] if version in used else [*used, version]
         current, there = self.current(), set(self.versions())
