@@ -1,9 +1,9 @@
 """Measure the corpus: how long each program takes with each setting on each partition, alone on the machine.
 
 ``python -m benchmarks.corpus.measure`` goes on where it was stopped: programs that haven't changed and are in
-``measured.csv`` with all their settings, calmly measured, aren't measured again. A run in which others used the CPUs is thrown away and
-repeated, so that a machine's quiet moments can be used; where ``CORPUS_LOCK`` names a file, each run holds an exclusive
-lock on it. The last line is JSON.
+``measured.csv`` with all their settings, calmly measured, aren't measured again. A run in which others used the CPUs is
+thrown away and repeated, so that a machine's quiet moments can be used; where ``CORPUS_LOCK`` names a file, each run
+holds an exclusive lock on it. The last line is JSON.
 
 A virtual machine's speed changes by the minute with what its neighbours do (by a factor of 1.9 in an hour, where this
 was looked at), and what can be seen from inside tells only part of it. So a program is measured in one sitting: a

@@ -260,7 +260,11 @@ def test_a_program_with_a_new_setting_is_measured_anew_as_a_whole_and_no_other(
 
 @pytest.mark.parametrize(
     ("times", "again"),
-    [([(1.0, 1.01)] * 4, False), ([(1.0, 1.01), (1.0, 1.08), (1.0, 1.09), (1.2, 1.1)], True), ([(1.0, 1.0, 9.0)] * 4, False)],
+    [
+        ([(1.0, 1.01)] * 4, False),
+        ([(1.0, 1.01), (1.0, 1.08), (1.0, 1.09), (1.2, 1.1)], True),
+        ([(1.0, 1.0, 9.0)] * 4, False),
+    ],
 )
 def test_a_program_is_restless_by_the_median_of_its_first_two_runs(
     small: Path, times: list[tuple[float, ...]], again: bool
