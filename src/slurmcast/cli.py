@@ -25,6 +25,8 @@ from slurmcast.simulate.commands_tune import tune
 class JobId(click.IntRange):
     """A job's number; of an array's task (``7_1``) the array's, under which slurmcast knows it."""
 
+    name = "job id"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number: Any = str(value).partition("_")[0]
         return super().convert(number, param, ctx)
@@ -64,7 +66,8 @@ main.add_command(import_)
 def predict(cfg: config.Config, file: Path, arguments: tuple[str, ...], as_json: bool) -> None:
     """How long would FILE (a batch script, with its ARGUMENTS) run on each partition, and what would it use?
 
-    The programs that it starts are read too, with your rights; SLURMCAST_CAPTURE=0 leaves them out.
+    Call it where you would call sbatch: the programs that FILE starts are read too, with your rights, and looked for
+    from there (SLURMCAST_CAPTURE=0 leaves them out).
     Where an argument of FILE is spelled like an option of this command, put ``--`` before FILE.
     """
     from slurmcast.capture import as_json_text, sources

@@ -36,6 +36,8 @@ class Failure(click.ClickException):
 class Finite(click.FloatRange):
     """A number in a range, which neither NaN nor infinity is ever in."""
 
+    name = "number"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):

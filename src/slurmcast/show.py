@@ -40,22 +40,34 @@ def duration(seconds: float | None) -> str:
     """Seconds as people say them: ``45 s``, ``12 min``, ``3.5 h``, ``2.1 d``; ``unknown`` for None."""
     if seconds is None:
         return "unknown"
+    unit, size = _unit(seconds)
+    return f"{_figure(seconds / size)} {unit}"
+
+
+def _unit(seconds: float) -> tuple[str, int]:
+    """The unit that ``seconds`` are told in, and how many seconds it has."""
     for limit, unit, size in ((120, "s", 1), (7200, "min", 60), (172800, "h", 3600)):
         if seconds < limit:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 86400:.3g} d"
+            return unit, size
+    return "d", 86400
+
+
+def _figure(number: float) -> str:
+    """Three digits that count, and as many as it takes before the point."""
+    return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"
 
 
 def _time(interval: Answer | None) -> str:
-    if interval is None:
-        return "unknown"
-    return f"{duration(interval['p50'])} ({duration(interval['p10'])} to {duration(interval['p90'])})"
+    unit, size = _unit(interval["p50"]) if interval else ("", 1)
+    return _amount(interval, unit, size)
 
 
-def _amount(interval: Answer | None, unit: str) -> str:
+def _amount(interval: Answer | None, unit: str, size: float = 1) -> str:
+    """``interval`` in ``unit``, of which one is ``size``: ``24 min (3 to 60)``."""
     if interval is None:
         return "unknown"
-    return f"{interval['p50']:.3g} {unit} ({interval['p10']:.3g} to {interval['p90']:.3g})"
+    p10, p50, p90 = (_figure(interval[name] / size) for name in ("p10", "p50", "p90"))
+    return f"{p50} {unit} ({p10} to {p90})"
 
 
 def moment(at: float | None) -> str:
@@ -89,17 +101,26 @@ def _made_from(answer: Answer) -> str:
     return f"Made from: {answer['made_from']}" + (f" ({names})" if names else "")
 
 
+def _expected(console: Console, answer: Answer) -> None:
+    """What ``predict`` and ``explain`` expect of a job, and from what."""
+    if answer["estimates"]:
+        console.print(_estimates(answer["estimates"]))
+        if all(e["time_s"] is None for e in answer["estimates"]):
+            told = "Nothing tells how long it runs: it has no time limit (--time), and no job like it has finished."
+            console.print(told, soft_wrap=True)
+    if answer.get("made_from"):
+        console.print(_made_from(answer), soft_wrap=True)
+    if answer.get("numbers"):
+        console.print(_numbers(answer["numbers"]), soft_wrap=True)
+
+
 def prediction(answer: Answer) -> None:
     """The answer of ``predict``."""
     console = terminal()
     if not answer["estimates"]:
         console.print("Nothing can be said: the script asks for no GPUs of a partition that slurmcast manages.")
         return
-    console.print(_estimates(answer["estimates"]))
-    if answer.get("made_from"):
-        console.print(_made_from(answer), soft_wrap=True)
-    if answer.get("numbers"):
-        console.print(_numbers(answer["numbers"]), soft_wrap=True)
+    _expected(console, answer)
     if answer.get("remark"):
         console.print(answer["remark"], soft_wrap=True)
     for missing in answer.get("missing_sources", ()):
@@ -110,12 +131,7 @@ def explanation(answer: Answer) -> None:
     """The answer of ``explain``."""
     console = terminal()
     console.print(Text.assemble((f"Job {answer['job_id']}", "bold"), printable(f"  {answer['reason']}")))
-    if answer["estimates"]:
-        console.print(_estimates(answer["estimates"]))
-    if answer.get("made_from"):
-        console.print(_made_from(answer), soft_wrap=True)
-    if answer.get("numbers"):
-        console.print(_numbers(answer["numbers"]), soft_wrap=True)
+    _expected(console, answer)
     verdicts = _table("What may be done", "partition", "may", "why")
     for v in answer["eligibility"]:
         verdicts.add_row(v["partition"], v["may"], v["reason"])
@@ -126,7 +142,7 @@ def explanation(answer: Answer) -> None:
     formula = "kappa w e (w: price of its hours next to the mean)" if weighed else "kappa e"
     values = _table(f"Values v = 1/(a t) - {formula}, higher goes first", *names)
     for v in answer["values"]:
-        energy = "unknown" if v["e_kwh"] is None else f"{v['e_kwh']:.3g} kWh"
+        energy = "unknown" if v["e_kwh"] is None else f"{_figure(v['e_kwh'])} kWh"
         weight = [f"{v.get('energy_weight', 1.0):.2f}"] if weighed else []
         row = (v["partition"], str(v["a"]), duration(v["t_s"]), energy, *weight, f"{v['kappa']:.3g}", f"{v['v']:.4g}")
         values.add_row(*row)
@@ -160,10 +176,10 @@ def queue(answer: Answer) -> None:
         mine = next((e for e in job["estimates"] if e["partition"] == partition), None)
         rank = "" if job.get("rank") is None else str(job["rank"])
         time_s, kwh = (mine["time_s"], mine["energy_kwh"]) if mine else (None, None)
-        time, energy = duration(time_s and time_s["p50"]), f"{kwh['p50']:.3g} kWh" if kwh else "unknown"
+        time, energy = duration(time_s and time_s["p50"]), f"{_figure(kwh['p50'])} kWh" if kwh else "unknown"
         row = (str(job["job_id"]), job["user"], job["name"], partition, rank, time, energy, job.get("reason") or "")
         table.add_row(*row)
-    terminal().print(table if answer["jobs"] else "No pending GPU jobs of yours.")
+    terminal().print(table if answer["jobs"] else "No pending GPU jobs to show.")
 
 
 def kappa(answer: Answer) -> None:

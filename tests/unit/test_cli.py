@@ -41,12 +41,13 @@ def invoke(tmp_path: Path, *arguments: str, config: str = "") -> Result:
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (["explain", "abc"], 2, "not a valid integer"),
+        (["explain", "abc"], 2, "not a valid job id"),
         (["explain", "0"], 2, "0"),
         (["explain", "7_x"], 1, "start it"),
-        (["explain", "_7"], 2, "not a valid integer"),
+        (["explain", "_7"], 2, "not a valid job id"),
         (["explain"], 2, "Missing argument"),
         (["kappa", "--", "-1"], 2, "-1"),
+        (["kappa", "much"], 2, "'much' is not a valid number"),
         (["predict", "/nonexistent.sh"], 2, "does not exist"),
         (["nothing"], 2, "No such command"),
         (["explain", "7"], 1, "start it"),
@@ -109,6 +110,35 @@ def test_what_an_estimate_was_made_from(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out.count(shown) == 2
     show.prediction({**EXPLAIN, "made_from": "script only", "sources": []})
     assert "Made from: script only\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("time_s", "energy_kwh", "words"),
+    [
+        ((180, 1440, 3600), (0.012, 0.096, 0.24), ["24 min (3 to 60)", "0.096 kWh (0.012 to 0.24)"]),
+        ((12, 100, 7200), (720, 7201.3, 12345.6), ["100 s (12 to 7,200)", "7,201 kWh (720 to 12,346)"]),
+        ((3153.6, 3153.6, 3153.6), (999.4, 999.5, 999.6), ["52.6 min (52.6 to 52.6)", "1,000 kWh (999 to 1,000)"]),
+    ],
+)
+def test_intervals_are_told_in_one_unit_and_without_exponents(
+    time_s: tuple[float, ...], energy_kwh: tuple[float, ...], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("p10", "p50", "p90")
+    estimate = {
+        "time_s": dict(zip(names, time_s, strict=True)),
+        "energy_kwh": dict(zip(names, energy_kwh, strict=True)),
+    }
+    show.prediction({"estimates": [ESTIMATE | estimate]})
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in words)
+
+
+def test_where_no_time_is_known_it_is_said_why(capsys: pytest.CaptureFixture[str]) -> None:
+    for tell in (show.prediction, show.explanation):
+        tell(EXPLAIN | {"estimates": [UNKNOWN, UNKNOWN]})
+        assert "no time limit (--time)" in capsys.readouterr().out
+        tell(EXPLAIN | {"estimates": [ESTIMATE, UNKNOWN]})
+        assert "no time limit (--time)" not in capsys.readouterr().out
 
 
 def test_queue_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
