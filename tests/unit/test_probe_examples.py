@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from slurmcast.probe.examples import Example, TrainingError, merged
+from slurmcast.probe.examples import Example, TrainingError, latest, merged
 
 VECTOR = np.ones(3, np.float32)
 
@@ -52,3 +52,11 @@ def test_energy_that_was_not_measured_is_no_zero(energy: float | None) -> None:
 def test_runs_that_cannot_have_been_are_refused(time_s: float, gpus: int) -> None:
     with pytest.raises(TrainingError, match="a: a run of"):
         merged([run(time_s=time_s, gpus=gpus)])
+
+
+@pytest.mark.parametrize(
+    ("count", "kept"), [(0, ""), (1, "a"), (2, "ac"), (3, "abc"), (4, "abbc"), (5, "aabbc"), (9, "aabbc")]
+)
+def test_what_still_runs_is_among_the_latest(count: int, kept: str) -> None:
+    samples = merged(run(key=key) for key in "aabbca")
+    assert "".join(sample.key for sample in latest(samples, count)) == kept

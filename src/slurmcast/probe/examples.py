@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from statistics import fmean
 
 import numpy as np
@@ -56,6 +57,8 @@ class Sample:
     log_time: float
     """Mean of the natural logarithm of the running time in s."""
     runs: int
+    place: int
+    """Of the latest of them, among all that were merged: of two samples the one with the larger place ran last."""
     log_power: float | None = None
     """Mean of the natural logarithm of one GPU's mean power in W, None where no run was measured."""
     measured: int = 0
@@ -82,15 +85,23 @@ def merged(examples: Iterable[Example]) -> list[Sample]:
 
     Raises :class:`TrainingError` for a run that can't have been (a time that isn't positive, no GPU).
     """
-    groups: dict[tuple[str, str, int], list[Example]] = defaultdict(list)
-    for example in examples:
+    groups: dict[tuple[str, str, int], list[tuple[int, Example]]] = defaultdict(list)
+    for place, example in enumerate(examples):
         if not (math.isfinite(example.time_s) and example.time_s > 0 and example.gpus >= 1):
             raise TrainingError(f"{example.key}: a run of {example.time_s} s on {example.gpus} GPUs is no example")
-        groups[example.key, example.type, example.gpus].append(example)
+        groups[example.key, example.type, example.gpus].append((place, example))
     return [_sample(runs) for group in groups.values() for runs in (group[:-1], group[-1:]) if runs]
 
 
-def _sample(runs: Sequence[Example]) -> Sample:
+def latest(samples: Sequence[Sample], count: int) -> list[Sample]:
+    """The ``count`` of ``samples`` that ran last, in the order that they have: a work of old that runs every night is
+    among them."""
+    kept = set(nlargest(count, (sample.place for sample in samples)))
+    return [sample for sample in samples if sample.place in kept]
+
+
+def _sample(placed: Sequence[tuple[int, Example]]) -> Sample:
+    runs = [run for _, run in placed]
     first = runs[0]
     energies = [(run, run.energy_kwh) for run in runs if run.energy_kwh is not None and run.energy_kwh > 0]
     log_powers = [math.log(kwh * J_PER_KWH / (run.time_s * run.gpus)) for run, kwh in energies]
@@ -103,6 +114,7 @@ def _sample(runs: Sequence[Example]) -> Sample:
         type=first.type,
         log_time=fmean(math.log(run.time_s) for run in runs),
         runs=len(runs),
+        place=placed[-1][0],
         log_power=fmean(log_powers) if log_powers else None,
         measured=len(log_powers),
         log_memory=fmean(map(math.log, memories)) if memories else None,

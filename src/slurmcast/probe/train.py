@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from slurmcast.config import ProbeConfig
 from slurmcast.probe import per_type, size_ratio
 from slurmcast.probe.estimator import Trained
-from slurmcast.probe.examples import Example, Sample, TrainingError, merged
+from slurmcast.probe.examples import Example, Sample, TrainingError, latest, merged
 from slurmcast.probe.features import unit
 from slurmcast.probe.figures import figures, of_new_scripts, residuals
 from slurmcast.probe.intervals import Ends, Predictions, calibrate
@@ -107,7 +107,7 @@ def _usable(samples: list[Sample]) -> list[Sample]:
     kept = [sample for sample in samples if sample.type not in thin]
     if len(kept) > size_ratio.MAX_SAMPLES:
         log.info("of %d samples the latest %d are learned from", len(kept), size_ratio.MAX_SAMPLES)
-        kept = kept[-size_ratio.MAX_SAMPLES :]
+        kept = latest(kept, size_ratio.MAX_SAMPLES)
     _enough({sample.key for sample in kept})
     return kept
 
