@@ -93,7 +93,7 @@ def _estimates(estimates: Sequence[Answer]) -> Table:
 
 
 def _numbers(numbers: Answer) -> str:
-    return "Read from script: " + ", ".join(f"{name} {value:g}" for name, value in sorted(numbers.items()))
+    return "Numbers found: " + ", ".join(f"{name} {value:.12g}" for name, value in sorted(numbers.items()))
 
 
 def _made_from(answer: Answer) -> str:

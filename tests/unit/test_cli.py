@@ -133,6 +133,11 @@ def test_intervals_are_told_in_one_unit_and_without_exponents(
     assert all(word in shown for word in words)
 
 
+def test_numbers_are_shown_as_they_were_written(capsys: pytest.CaptureFixture[str]) -> None:
+    show.prediction(EXPLAIN | {"numbers": {"samples": 1281167.0, "epochs": 90.0, "mask_ratio": 0.75}})
+    assert "Numbers found: epochs 90, mask_ratio 0.75, samples 1281167\n" in capsys.readouterr().out
+
+
 def test_where_no_time_is_known_it_is_said_why(capsys: pytest.CaptureFixture[str]) -> None:
     for tell in (show.prediction, show.explanation):
         tell(EXPLAIN | {"estimates": [UNKNOWN, UNKNOWN]})
