@@ -81,8 +81,8 @@ class Row:
 
 
 def programs(corpus: Path = HERE) -> list[Program]:
-    """All programs, by name."""
-    return [_program(path) for path in sorted((corpus / "programs").iterdir()) if path.is_dir()]
+    """All programs, by name; a folder without a ``job.sh`` (caches of one that has gone) is none."""
+    return [_program(path.parent) for path in sorted((corpus / "programs").glob("*/job.sh"))]
 
 
 def works(found: Iterable[Program]) -> Iterator[Work]:

@@ -171,9 +171,17 @@ def known_cases(config: Config) -> tuple[list[Case], str]:
 
 
 def _cases(config: Config, store: Store) -> list[Case]:
-    cache = VectorCache(config.paths.state_dir / "embeddings.db")
+    path = config.paths.state_dir / "embeddings.db"
+    cache = VectorCache(path)
     labels = store.labels()
-    return cases(labels, cache.vectors({label.text_key for label in labels}))
+    vectors = cache.vectors({label.text_key for label in labels})
+    if len(lengths := {len(vector) for vector in vectors.values()}) > 1:
+        told = " and ".join(map(str, sorted(lengths)))
+        raise TrainError(
+            f"{path}: vectors of {told} numbers, of several models behind one name; correct [encoder], or "
+            "delete the file: scripts are encoded anew as they come"
+        )
+    return cases(labels, vectors)
 
 
 @contextmanager

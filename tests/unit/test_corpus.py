@@ -104,6 +104,11 @@ def test_rows_of_a_small_corpus(small: Path) -> None:
     assert one.argv == ("job.sh", "--epochs", "2", "--name", "a b")
 
 
+def test_what_is_left_of_a_program_that_has_gone_is_none(small: Path) -> None:
+    (small / "programs" / "gone" / "__pycache__").mkdir(parents=True)
+    assert [program.name for program in table.programs(small)] == ["toy"]
+
+
 def test_the_table_has_settings_that_ran_twice_everywhere_of_programs_with_six_of_them(small: Path) -> None:
     (small / "programs" / "toy" / "settings").write_text("".join(f"--epochs {n}\n" for n in range(7)))
     works = list(table.works(table.programs(small)))

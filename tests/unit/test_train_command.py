@@ -239,6 +239,16 @@ def test_a_damaged_row_is_said(config: Config, command: list[str], row: str) -> 
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", [["train"], ["train", "--when-due"], ["evaluate"]])
+def test_vectors_of_two_models_under_one_name_are_said(config: Config, command: list[str]) -> None:
+    fill(config, jobs(30))
+    with closing(sqlite3.connect(config.paths.state_dir / "embeddings.db")) as cache, cache:
+        cache.execute("UPDATE vector SET vector = zeroblob(64 * 4) WHERE key = (SELECT min(key) FROM vector)")
+    done = run(config, *command)
+    assert done.exit_code == 1 and done.stderr.count("\n") == 1
+    assert "embeddings.db: vectors of 32 and 64 numbers" in done.stderr
+
+
 @pytest.mark.parametrize(
     "settings", [b'{"format": 3}', b"", b"[]", b"\xff", 100_000 * b"["], ids=["older", "empty", "list", "bytes", "deep"]
 )
