@@ -89,7 +89,7 @@ def test_damaged_tensors_are_refused(registry: Registry) -> None:
         (lambda text: "{", "model.json: Expecting"),
         (lambda text: "[]", "model.json: holds no object"),
         (lambda text: text.replace('"near/time": {', '"none": [], "near/time": {'), "AttributeError"),
-        (lambda text: text.replace('"format": 6', '"format": 99'), "format is 99, this version reads 6"),
+        (lambda text: text.replace('"format": 7', '"format": 99'), "format is 99, this version reads 7"),
         (lambda text: text.replace('"territory"', '"teritory"'), "KeyError: 'territory'"),
     ],
 )

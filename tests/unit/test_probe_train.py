@@ -240,11 +240,31 @@ def test_works_that_ran_again_tell_how_far_runs_differ_on_one_type() -> None:
     works = [(f"job {n}", world.scripts[n % 3], world.arguments()) for n in range(30)]
     once = [world.run(*work, "fast") for work in works]
     (key, script, numbers), again = works[0], [world.run(*work, "fast") for work in works[:12]]
-    for examples, source in ((once, Source.UNKNOWN), ([*once, *again], Source.PROBE)):
+
+    def width(examples: list[Example], key: str) -> float:
         model = train(examples, ProbeConfig(targets=("time",)), encoder="test").model
         (e,) = model.predict(script.vector, numbers, {"fast": 1}, key=key)
-        assert e.source is source
-    assert e.time_s and math.exp(NOISE) < e.time_s.p90 / e.time_s.p10 < math.exp(6 * NOISE)
+        assert e.source is Source.PROBE and e.time_s
+        return e.time_s.p90 / e.time_s.p10
+
+    assert width(once, key) == pytest.approx(width(once, "a new job"), rel=0.3)  # no better than one that never ran
+    assert math.exp(NOISE) < width([*once, *again], key) < math.exp(6 * NOISE)
+
+
+def test_works_that_ran_once_each_are_told_on_both_types() -> None:
+    inside = []
+    for seed in range(6):
+        world = World(seed)
+        works = [(f"job {n}", world.scripts[n % 3], world.arguments()) for n in range(60)]
+        examples = [world.run(*work, ("fast", "slow")[n % 2]) for n, work in enumerate(works)]
+        model = train(examples, ProbeConfig(targets=("time",)), encoder="test").model
+        assert "seen/time" not in model.calibration
+        for key, script, numbers in works:
+            for e in model.predict(script.vector, numbers, {"fast": 1, "slow": 1}, key=key):
+                assert e.time_s
+                noise = world.rng.normal(0, NOISE)
+                inside.append(e.time_s.p10 <= truth(script, e, numbers, noise) <= e.time_s.p90)
+    assert 0.7 < np.mean(inside) < 0.9
 
 
 def test_scripts_that_ran_once_each_tell_of_new_scripts_only() -> None:

@@ -8,6 +8,9 @@ which ran before, calibrated by leaving out one of their runs; *near* ones, whos
 calibrated by leaving out keys that have another one near; and *far* ones, calibrated by leaving out whole clusters of
 scripts (after the Mondrian predictors of Vovk, Gammerman, Shafer 2005). What is left out together is one observation.
 
+Where too few works ran again, nothing tests *seen* jobs. On a type on which such a job ran *once* it has an interval as
+wide as if it hadn't; on other types it is judged by its like, *near*: in spreads that know its size.
+
 Predictions are worse on some GPU types than on others. So residuals are brought to one scale by their type's before
 they are ranked together: two quantiles of each type's own residuals alone would take several times as many jobs.
 """

@@ -22,7 +22,7 @@ from slurmcast.probe.intervals import Ends, Guess, Predictions, Tails, ends_for
 from slurmcast.probe.territory import Territory
 from slurmcast.probe.threads import one_thread
 
-FORMAT = 6
+FORMAT = 7
 SETTINGS_FILE, TENSORS_FILE = "model.json", "model.safetensors"
 FARTHEST = 30.0
 """Bound on predicted logarithms, so that nothing overflows."""
@@ -53,8 +53,8 @@ class Model:
     estimator: Estimator
     territory: Territory
     calibration: Calibration
-    keys: frozenset[str] = frozenset()
-    """Marks (:func:`key_mark`) of the jobs that it has learned from."""
+    keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """GPU types on which each job ran that it has learned from, by the job's :func:`key_mark`."""
     figures: Mapping[str, Any] = field(default_factory=dict)
     """What training measured: see :mod:`slurmcast.probe.figures`."""
     version: str = ""
@@ -79,8 +79,8 @@ class Model:
         found: dict[str, Estimate] = {}
         distance = self._distance(vector)
         if distance <= self.territory.limit and (asked := self._queries(vector, numbers, gpus_by_partition)):
-            region = self._region(distance, key)
-            found = self._estimates(asked, self._predictions(asked), region, Source.PROBE, shared)
+            regions = {name: self._region(distance, key, query.type) for name, query in asked.items()}
+            found = self._estimates(asked, self._predictions(asked), regions, Source.PROBE, shared)
         return _for_all(gpus_by_partition, found)
 
     def predict_rewritten(
@@ -102,7 +102,7 @@ class Model:
         if self.knows(rewritten) and (asked := self._queries(rewritten, numbers, gpus_by_partition)):
             p, own = self._predictions(asked), self._predictions(self._queries(vector, numbers, gpus_by_partition))
             wide = {name: Guess(guess.middle, np.fmax(guess.spread, own[name].spread)) for name, guess in p.items()}
-            found = self._estimates(asked, wide, "far", Source.ALIGN, shared)
+            found = self._estimates(asked, wide, dict.fromkeys(asked, "far"), Source.ALIGN, shared)
         return _for_all(gpus_by_partition, found)
 
     def knows(self, vector: NDArray[np.floating]) -> bool:
@@ -119,10 +119,13 @@ class Model:
         """Whether intervals for scripts unlike the known ones were tested."""
         return "far/time" in self.calibration
 
-    def _region(self, distance: float, key: str) -> str:
-        """The class whose intervals hold for a job: see :mod:`slurmcast.probe.intervals`."""
-        if key_mark(key) in self.keys:
+    def _region(self, distance: float, key: str, gpu_type: str) -> str:
+        """The class whose intervals hold for a job on a type: see :mod:`slurmcast.probe.intervals`."""
+        ran_on = self.keys.get(key_mark(key), frozenset())
+        if ran_on and "seen/time" in self.calibration:
             return "seen"
+        if gpu_type in ran_on:
+            return "once"
         return "near" if distance <= self.territory.near else "far"
 
     def _queries(
@@ -140,14 +143,16 @@ class Model:
             return self.estimator.predict(list(asked.values()))
 
     def _estimates(
-        self, asked: Mapping[str, Query], p: Predictions, region: str, source: Source, shared: bool
+        self, asked: Mapping[str, Query], p: Predictions, regions: Mapping[str, str], source: Source, shared: bool
     ) -> dict[str, Estimate]:
-        """Estimates by partition; one isn't there where nothing can be said."""
+        """Estimates by partition, of the classes ``regions``; one isn't there where nothing can be said."""
         found: dict[str, Estimate] = {}
         for i, (name, query) in enumerate(asked.items()):
             of = {
                 target: _interval(
-                    guess.middle[i], guess.spread[i], ends_for(self.calibration.get(f"{region}/{target}"), query.type)
+                    guess.middle[i],
+                    guess.spread[i],
+                    ends_for(self.calibration.get(f"{regions[name]}/{target}"), query.type),
                 )
                 for target, guess in p.items()
             }
@@ -177,7 +182,7 @@ class Model:
                 name: {gpu_type: [ends.low, ends.high] for gpu_type, ends in by_type.items()}
                 for name, by_type in self.calibration.items()
             },
-            "keys": sorted(self.keys),
+            "keys": {mark: sorted(types) for mark, types in sorted(self.keys.items())},
             "figures": self.figures,
             "tensors_sha256": hashlib.sha256(data).hexdigest(),
         }
@@ -223,7 +228,7 @@ def _model(table: Mapping[str, Any], tensors: dict[str, NDArray[Any]], version: 
             name: {gpu_type: Tails(low, high) for gpu_type, (low, high) in by_type.items()}
             for name, by_type in table["calibration"].items()
         },
-        keys=frozenset(table["keys"]),
+        keys={mark: frozenset(types) for mark, types in table["keys"].items()},
         figures=dict(table["figures"].items()),
         version=version,
     )

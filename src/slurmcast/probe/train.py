@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from slurmcast.probe.estimator import Trained
 from slurmcast.probe.examples import Example, Sample, TrainingError, latest, merged
 from slurmcast.probe.features import unit
 from slurmcast.probe.figures import figures, of_new_scripts, residuals
-from slurmcast.probe.intervals import Ends, Predictions, calibrate
+from slurmcast.probe.intervals import Ends, Guess, Predictions, calibrate
 from slurmcast.probe.model import Model, key_mark
 from slurmcast.probe.targets import truths
 from slurmcast.probe.territory import Survey, survey
@@ -88,7 +88,7 @@ def _train(examples: list[Example], config: ProbeConfig, encoder: str, partition
         partitions={**partitions, **{example.partition: example.type for example in examples}},
         estimator=trained.estimator,
         territory=territory,
-        keys=frozenset(key_mark(key) for key in keys),
+        keys=_ran_on(samples),
         calibration=calibration,
         figures=found,
     )
@@ -117,24 +117,35 @@ def _enough(keys: set[str]) -> None:
         raise TrainingError(f"{len(keys)} different jobs have finished, a probe needs {MIN_KEYS}; run more jobs first")
 
 
+def _ran_on(samples: Iterable[Sample]) -> dict[str, frozenset[str]]:
+    """GPU types of each job, by its mark."""
+    types: dict[str, set[str]] = defaultdict(set)
+    for sample in samples:
+        types[key_mark(sample.key)].add(sample.type)
+    return {mark: frozenset(found) for mark, found in types.items()}
+
+
 def _calibration(samples: list[Sample], trained: Trained, surveyed: Survey) -> dict[str, Ends]:
-    """Ends of intervals for the three classes of jobs and all targets, where there is enough to tell: by runs that are
-    of the class when they are left out."""
+    """Ends of intervals for the classes of jobs and all targets, where there is enough to tell: by runs that are of the
+    class when they are left out, but *once* by those of *near*."""
     types, keys = [sample.type for sample in samples], [sample.key for sample in samples]
     measured = truths(samples)
     count = Counter(keys)
     again = np.array([count[key] > 1 for key in keys])
     near = (trained.without_key, keys, surveyed.near)
+    known = trained.estimator.predict(samples)
+    left_out = trained.without_key
+    as_near = {name: Guess(left_out[name].middle, of.spread) for name, of in known.items() if name in left_out}
     classes: Mapping[str, tuple[Predictions | None, Sequence[Hashable] | None, NDArray[np.bool_]]] = {
         "seen": near if trained.without_sample is None else (trained.without_sample, None, again),
+        "once": (as_near, keys, surveyed.near),
         "near": near,
         "far": (trained.without_cluster, surveyed.clusters, surveyed.far),
     }
     found: dict[str, Ends] = {}
     for name, (predictions, groups, tested) in classes.items():
         for target, guess in (predictions or {}).items():
-            left_out = np.where(tested, residuals(measured[target], guess), np.nan)
-            ends = calibrate(left_out, types, groups)
+            ends = calibrate(np.where(tested, residuals(measured[target], guess), np.nan), types, groups)
             if ends is not None:
                 found[f"{name}/{target}"] = ends
     return found
