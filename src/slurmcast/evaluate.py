@@ -50,7 +50,7 @@ def evaluate(config: Config, share: float = 0.8, paper: bool = False) -> dict[st
         "results": [],
         "left_out": {},
     }
-    model = in_use(Registry(config.paths.models), encoder)
+    model = in_use(Registry(config.paths.models), encoder, ordered)
     for name, estimator, tested in _all(config, encoder, older, newer, texts, where, type_of, model, paper):
         if isinstance(estimator, str):
             answer["left_out"][name] = estimator

@@ -96,7 +96,7 @@ def _train(config: Config, registry: Registry, store: Store, alarms: Sequence[Al
     probe, encoder = config.probe, name_of(config.encoder)
     ordered = _cases(config, store)
     where, type_of = site(config, ordered)
-    present = in_use(registry, encoder)
+    present = in_use(registry, encoder, ordered)
     new = changes(alarms, type_of)
     known = (dict(present.figures.get("changes", {})) if present is not None else {}) | new
 
@@ -196,9 +196,11 @@ def _opened(config: Config) -> Iterator[Store]:
         store.close()
 
 
-def in_use(registry: Registry, encoder: str) -> Model | None:
-    """The model in use, None where there is none that could be used."""
+def in_use(registry: Registry, encoder: str, of: Sequence[Case] = ()) -> Model | None:
+    """The model in use, None where there is none that could be used, nor for the vectors ``of`` cases: a server may
+    have got another model under the same name, whose vectors have another length."""
     try:
-        return registry.load(encoder)
+        model = registry.load(encoder)
     except ModelError:
         return None
+    return model if all(len(case.vector) == model.dimensions for case in of) else None

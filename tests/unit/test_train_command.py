@@ -249,6 +249,16 @@ def test_vectors_of_two_models_under_one_name_are_said(config: Config, command: 
     assert "embeddings.db: vectors of 32 and 64 numbers" in done.stderr
 
 
+def test_a_model_that_takes_longer_vectors_than_there_are_is_none(config: Config) -> None:
+    fill(config, jobs(60))
+    train_from_store(config, force=True)
+    fill(config, jobs(90)[60:], first=60)
+    with closing(sqlite3.connect(config.paths.state_dir / "embeddings.db")) as cache, cache:
+        cache.execute("UPDATE vector SET vector = substr(vector, 1, 16 * 4)")
+    assert {"in use": "no model is in use"}.items() <= evaluate(config)["left_out"].items()
+    assert "no model on the" in train_from_store(config, force=True)["reason"]
+
+
 @pytest.mark.parametrize(
     "settings", [b'{"format": 3}', b"", b"[]", b"\xff", 100_000 * b"["], ids=["older", "empty", "list", "bytes", "deep"]
 )

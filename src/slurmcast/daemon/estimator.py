@@ -134,6 +134,10 @@ class Estimator:
         vector = self.encoder.get(work.text_key) if self.encoder is not None else None
         gpus, shared = self._gpus(reading), _shared(reading)
         told = history(reading.numbers, gpus, self._site.types, past, shared=shared)
+        if model is not None and vector is not None and len(vector) != model.dimensions:
+            lengths = model.dimensions, len(vector)
+            log.error("the model takes vectors of %d numbers, the encoder makes %d: run slurmcast train", *lengths)
+            vector = None
         if model is None or vector is None or not gpus:
             version = model.version if model is not None else ""
             return choose(self.prior(reading), told, (), news=True), version
