@@ -67,8 +67,10 @@ def report(folder: Path, seed: int, spec: Mapping[str, Any], shape: Mapping[str,
     room = b["energy_kwh"] - bound
     saved = (b["energy_kwh"] - c["energy_kwh"]) / room if room > 0 else float("nan")
     console.print(
-        f"C against B: waiting {c['wait_s'] / max(b['wait_s'], 1):.2f}, energy {c['energy_kwh'] / b['energy_kwh']:.3f};"
-        f" of the energy between B and the bound, C saves {saved:.0%}."
+        f"C next to B: waiting {c['wait_s'] / max(b['wait_s'], 1) - 1:+.0%}, energy of jobs"
+        f" {c['energy_kwh'] / b['energy_kwh'] - 1:+.1%}; of what B uses above the bound (every job on its better type)"
+        f" C saves {saved:.0%}.",
+        soft_wrap=True,
     )
     console.print(
         "Emulated: the GPUs, the jobs' times and powers (demo/work.toml), and time itself, which runs faster."
@@ -86,7 +88,7 @@ def report(folder: Path, seed: int, spec: Mapping[str, Any], shape: Mapping[str,
 
 def _table(arms: Mapping[str, Mapping[str, Any]], bound: float) -> Table:
     table = Table(title="The same jobs at the same moments on three clusters (emulated hours)", title_justify="left")
-    columns = ("arm", "waiting", "waited", "running", "energy of jobs", "with idle GPUs", "hit limit", "on a100")
+    columns = ("arm", "waiting", "had to wait", "running", "energy of jobs", "with idle GPUs", "hit limit", "on a100")
     for column in columns:
         table.add_column(column, justify="left" if column == "arm" else "right")
     for arm in ARMS:

@@ -258,21 +258,26 @@ def trained_when_due(answer: Answer) -> None:
 
 def versions(answer: Answer) -> None:
     """What ``train --list`` shows."""
+    console = terminal()
     table = _table("Models, the newest first", "version", "", "kind", "examples", "median error of time")
+    table.columns[0].no_wrap = True  # it is copied behind --rollback
     for model in answer["versions"]:
         if "error" in model:
-            table.add_row(model["version"], model["state"], model["error"], "", "")
+            table.add_row(model["version"], model["state"], "can't be used", "", "")
             continue
         types = model["figures"].get("types", {})
         errors = (f"{name} {_percent(row['time']['median_ape'])}" for name, row in types.items() if "time" in row)
         examples = str(model["figures"].get("examples", ""))
         table.add_row(model["version"], model["state"], model["kind"], examples, ", ".join(errors))
-    terminal().print(table if answer["versions"] else "No model has been trained yet.")
+    console.print(table if answer["versions"] else "No model has been trained yet.")
+    for model in answer["versions"]:
+        if "error" in model:
+            console.print(model["error"], soft_wrap=True)
     if answer["watch"] is not None:
         _watch(answer["watch"])
     else:
         told = "Nobody has looked yet whether training is due: slurmcast-train.timer does so every hour."
-        terminal().print(told, soft_wrap=True)
+        console.print(told, soft_wrap=True)
 
 
 def _watch(seen: Answer) -> None:

@@ -133,6 +133,16 @@ def test_intervals_are_told_in_one_unit_and_without_exponents(
     assert all(word in shown for word in words)
 
 
+def test_versions_can_be_copied_and_what_ails_one_is_told_below(capsys: pytest.CaptureFixture[str]) -> None:
+    version, error = "20261130-122122-393525b7", "/var/lib/slurmcast/models/x/model.json: format is 6: train again"
+    broken = {"version": version, "state": "in use", "error": error}
+    sound = {"version": version[::-1], "state": "before", "kind": "log", "figures": {"examples": 9}}
+    show.versions({"versions": [broken, sound], "watch": None})
+    shown = capsys.readouterr().out
+    assert f"{version}  in use  can't be used" in shown and version[::-1] in shown
+    assert f"\n{error}\n" in shown
+
+
 def test_numbers_are_shown_as_they_were_written(capsys: pytest.CaptureFixture[str]) -> None:
     show.prediction(EXPLAIN | {"numbers": {"samples": 1281167.0, "epochs": 90.0, "mask_ratio": 0.75}})
     assert "Numbers found: epochs 90, mask_ratio 0.75, samples 1281167\n" in capsys.readouterr().out
