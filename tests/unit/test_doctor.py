@@ -34,6 +34,22 @@ def test_a_longest_wait_below_the_usual_waits(tmp_path: Path, settings: str, ok:
     assert check.ok == ok and said in check.detail
 
 
+def test_a_model_that_can_not_be_used(tmp_path: Path) -> None:
+    with daemon_in(tmp_path) as daemon:
+        config = load(daemon.config_path)
+        (config.paths.models / "of-another-release").mkdir(parents=True)
+        (config.paths.models / "of-another-release" / "model.json").write_text('{"format": 0}')
+        (config.paths.models / "of-another-release" / "model.safetensors").touch()
+        daemon.start()
+        check = daemon_checks.check_model(config)
+        assert check.ok and "none trained yet" in check.detail
+        (config.paths.models / "current").symlink_to("of-another-release")
+        daemon.eventually(lambda: not daemon_checks.check_model(config).ok)
+        assert "format is 0, this version reads" in daemon_checks.check_model(config).detail
+        (config.paths.models / "current").unlink()
+        daemon.eventually(lambda: daemon_checks.check_model(config).ok)
+
+
 @pytest.mark.parametrize(
     ("left", "told"),
     [

@@ -110,6 +110,7 @@ class Api:
             "encoder": encoder.name if encoder is not None else None,
             "encoder_trouble": self._estimator.trouble or None,
             "model": self._estimator.model_version or None,
+            "model_trouble": self._estimator.model_trouble or None,
             "submissions": counts["submission"],
             "estimates": counts["estimate"],
             "outcomes": counts["outcome"],

@@ -49,6 +49,8 @@ class Estimator:
         self._tried: str | None = None
         self.trouble = ""
         """Why the last text that was new couldn't be encoded; empty where it could."""
+        self.model_trouble = ""
+        """Why the model in use can't be used; empty where it can."""
         self.encoder: CachedEncoder | None = None
         try:
             self.encoder = CachedEncoder(load(config.encoder), config.paths.state_dir / "embeddings.db")
@@ -86,7 +88,9 @@ class Estimator:
         self._tried = current
         try:
             self._model = self._registry.load(self.encoder.name, current) if current else None
+            self.model_trouble = ""
         except ModelError as error:
+            self.model_trouble = str(error)
             log.error("model %s can't be used, going on with %s: %s", current, self.model_version or "the prior", error)
             return False
         log.info("model %s", current or "none yet: estimates come from history and the prior")

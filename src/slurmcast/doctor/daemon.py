@@ -38,7 +38,12 @@ def check_encoder(config: Config) -> Check:
 
 
 def check_model(config: Config) -> Check:
-    model = _answer(config, "/v1/health").get("model")
+    health = _answer(config, "/v1/health")
+    if trouble := health.get("model_trouble"):
+        return Check(
+            "model", False, trouble, f"until then estimates come from {health.get('model') or 'history and the prior'}"
+        )
+    model = health.get("model")
     untrained = "none trained yet (slurmcast train, once jobs have finished): estimates come from history and the prior"
     return Check("model", True, str(model or untrained))
 
