@@ -108,6 +108,11 @@ def _expected(console: Console, answer: Answer) -> None:
         if all(e["time_s"] is None for e in answer["estimates"]):
             told = "Nothing tells how long it runs: it has no time limit (--time), and no job like it has finished."
             console.print(told, soft_wrap=True)
+    limit = (answer.get("numbers") or {}).get("time_limit_s")
+    late = [e["partition"] for e in answer["estimates"] if limit and e["time_s"] and e["time_s"]["p50"] > limit]
+    if late:
+        told = f"Its time limit of {duration(limit)} is more likely than not to end it on {', '.join(late)}."
+        console.print(told, soft_wrap=True)
     if answer.get("made_from"):
         console.print(_made_from(answer), soft_wrap=True)
     if answer.get("numbers"):

@@ -133,6 +133,20 @@ def test_intervals_are_told_in_one_unit_and_without_exponents(
     assert all(word in shown for word in words)
 
 
+@pytest.mark.parametrize(
+    ("limit_s", "told"),
+    [(None, ""), (959, "Its time limit of 16 min is more likely than not to end it on a100."), (960, "")],
+)
+def test_a_time_limit_that_is_too_short_is_said(
+    limit_s: float | None, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = {} if limit_s is None else {"time_limit_s": limit_s}
+    for tell in (show.prediction, show.explanation):
+        tell(EXPLAIN | {"numbers": numbers})
+        shown = capsys.readouterr().out
+        assert told in shown and bool(told) == ("Its time limit" in shown)
+
+
 def test_versions_can_be_copied_and_what_ails_one_is_told_below(capsys: pytest.CaptureFixture[str]) -> None:
     version, error = "20261130-122122-393525b7", "/var/lib/slurmcast/models/x/model.json: format is 6: train again"
     broken = {"version": version, "state": "in use", "error": error}
