@@ -306,6 +306,9 @@ def test_without_weights_it_goes_on_with_priors_and_says_so(daemon: Daemon) -> N
     daemon.eventually(lambda: daemon.settled(1))
     health = daemon.ask("GET", "/v1/health")
     assert (health["status"], health["encoder"]) == ("no encoder", None)
+    assert "pip install" in health["encoder_trouble"]
+    script = "#!/bin/bash\n#SBATCH --gres=gpu:1 -t 60\nsleep 60\n"
+    assert "can't be encoded" in daemon.ask("POST", "/v1/predict", {"script": script})["remark"]
     assert daemon.look(record(7))[0]["estimates"][0]["source"] == "prior"
     assert "pip install" in daemon.log
 

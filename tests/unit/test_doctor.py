@@ -34,6 +34,16 @@ def test_a_longest_wait_below_the_usual_waits(tmp_path: Path, settings: str, ok:
     assert check.ok == ok and said in check.detail
 
 
+def test_without_an_encoder_the_reason_is_told(tmp_path: Path) -> None:
+    with daemon_in(tmp_path) as daemon:
+        daemon.settings = '[encoder]\nkind = "starcoder"'
+        daemon.start()
+        config = load(daemon.config_path)
+        encoder, model = daemon_checks.check_encoder(config), daemon_checks.check_model(config)
+    assert not encoder.ok and encoder.detail.startswith('no encoder: encoder.kind = "starcoder" needs')
+    assert not model.ok and "without an encoder" in model.detail
+
+
 def test_a_model_that_can_not_be_used(tmp_path: Path) -> None:
     with daemon_in(tmp_path) as daemon:
         config = load(daemon.config_path)

@@ -40,6 +40,7 @@ MAX_PREDICTIONS = 8
 """Scripts that may wait for ``predict`` at a time; it has a thread of its own, so submitted jobs never wait for it."""
 MAX_OF_ONE_USER = 4
 """How many of them may be one user's."""
+UNENCODED = "The script can't be encoded at present: the estimate is made without reading its code."
 
 Handler = Callable[..., Awaitable[Answer]]
 
@@ -148,16 +149,16 @@ class Api:
         work = await loop.run_in_executor(self._predicting, self._estimator.read, submission, sources)
         origin = Origin.of(submission, work.reading)
         past = runs(await self._desk.do(lambda store: store.past(origin)), origin)
-        remark = None
+        encoded = self._estimator.encoder is not None
         try:
             await loop.run_in_executor(self._predicting, self._estimator.encode, work)
         except EncoderError:
-            remark = "The script can't be encoded at present: the estimate is made without reading its code."
+            encoded = False
         estimates, _ = await loop.run_in_executor(self._predicting, self._estimator.estimate, work, past)
         shown = await loop.run_in_executor(self._predicting, self._footprints.shown, estimates, time.time())
         return {
             "estimates": shown,
-            "remark": remark,
+            "remark": None if encoded else UNENCODED,
             "numbers": work.reading.numbers,
             "request": to_json(work.reading.gpus),
             "made_from": work.reading.made_from,

@@ -48,13 +48,14 @@ class Estimator:
         self._model: Model | None = None
         self._tried: str | None = None
         self.trouble = ""
-        """Why the last text that was new couldn't be encoded; empty where it could."""
+        """Why there is no encoder, or why the last text that was new couldn't be encoded; empty where it could."""
         self.model_trouble = ""
         """Why the model in use can't be used; empty where it can."""
         self.encoder: CachedEncoder | None = None
         try:
             self.encoder = CachedEncoder(load(config.encoder), config.paths.state_dir / "embeddings.db")
         except (EncoderError, sqlite3.Error) as error:
+            self.trouble = str(error)
             log.error("no encoder, estimates come from the prior: %s", error)
 
         self.rewriter = self._new_rewriter()

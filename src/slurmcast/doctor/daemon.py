@@ -8,7 +8,6 @@ from typing import Any
 from slurmcast.client import Client, ClientError
 from slurmcast.config import Config
 from slurmcast.doctor.check import Check, Unanswered
-from slurmcast.extras import install
 from slurmcast.model import HOUR_S
 
 
@@ -30,11 +29,13 @@ def check_daemon(config: Config) -> Check:
 
 def check_encoder(config: Config) -> Check:
     health = _answer(config, "/v1/health")
-    encoder = health.get("encoder")
-    if trouble := health.get("encoder_trouble"):
+    encoder, trouble = health.get("encoder"), health.get("encoder_trouble")
+    if encoder is None:
+        remedy = "then restart slurmcastd; until then estimates come from the prior and from jobs that ran before"
+        return Check("encoder", False, f"no encoder: {trouble}", remedy)
+    if trouble:
         return Check("encoder", False, trouble, "estimates do without the code until then; nothing is lost")
-    remedy = f"{install('encoder')}; slurmcastd's log says what is wrong with the weights"
-    return Check("encoder", bool(encoder), str(encoder or "none: estimates come from the prior alone"), remedy)
+    return Check("encoder", True, encoder)
 
 
 def check_model(config: Config) -> Check:
@@ -43,6 +44,8 @@ def check_model(config: Config) -> Check:
         return Check(
             "model", False, trouble, f"until then estimates come from {health.get('model') or 'history and the prior'}"
         )
+    if health.get("encoder") is None:
+        return Check("model", False, "none is of use without an encoder", "see encoder")
     model = health.get("model")
     untrained = "none trained yet (slurmcast train, once jobs have finished): estimates come from history and the prior"
     return Check("model", True, str(model or untrained))
