@@ -157,6 +157,19 @@ def test_a_line_that_cannot_be_read_costs_no_other(registry: Registry, model: Mo
     assert registry.before() == [first, second]
 
 
+def test_a_version_that_cannot_be_deleted_keeps_no_other(registry: Registry, model: Model) -> None:
+    stuck, gone, *_, last = sorted(registry.add(replace(model, figures={"number": number})) for number in range(5))
+    registry.promote(last)
+    subprocess.run(["mount", "-t", "tmpfs", "none", registry.folder / stuck], check=True)
+    try:
+        (registry.folder / stuck / "model.json").touch()
+        assert stuck in registry.versions()
+        pruned = registry.prune(1)
+    finally:
+        subprocess.run(["umount", registry.folder / stuck], check=True)
+    assert gone in pruned and stuck not in pruned and registry.load("test").version == last
+
+
 def test_a_draft_left_behind_is_no_version(registry: Registry, model: Model) -> None:
     (registry.folder / ".draft-1").mkdir()
     assert registry.versions() == [registry.current()]

@@ -78,12 +78,15 @@ class Registry:
         return [version for version in used if version in there and version != current]
 
     def prune(self, keep: int) -> list[str]:
-        """Delete all but the ``keep`` newest versions, never the one in use nor the one before it; the deleted ones."""
+        """Delete all but the ``keep`` newest versions, never the one in use nor the one before it; the deleted ones.
+
+        One that can't be deleted stays: the new model is in use by then, and its training hasn't failed.
+        """
         kept = {*self.versions()[-keep:], *self.before()[-1:], self.current()}
         gone = [version for version in self.versions() if version not in kept]
         for version in gone:
-            shutil.rmtree(self.folder / version)
-        return gone
+            shutil.rmtree(self.folder / version, ignore_errors=True)
+        return [version for version in gone if not (self.folder / version).exists()]
 
     def versions(self) -> list[str]:
         """All versions, the oldest first."""
