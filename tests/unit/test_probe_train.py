@@ -15,6 +15,7 @@ from slurmcast.config import ProbeConfig
 from slurmcast.model import Estimate, Source
 from slurmcast.probe import Example, Model, TrainingError, train
 from slurmcast.probe.features import AMOUNTS
+from slurmcast.probe.size_ratio import POWER_MARGIN
 from tests.unit.probe_world import (
     DIMENSIONS,
     NOISE,
@@ -233,6 +234,26 @@ def test_intervals_of_first_models_hold(scripts: Callable[[World], list[Script]]
                     inside.append(e.time_s.p10 <= truth(script, e, numbers, world.rng.normal(0, NOISE)) <= e.time_s.p90)
     assert len(inside) > 300
     assert 0.77 < np.mean(inside) < 0.9
+
+
+def test_power_stays_within_what_was_measured_whatever_a_script_says() -> None:
+    world = World(0)
+    examples = [
+        replace(e, energy_kwh=(e.energy_kwh or 0) * (e.numbers["batch_size"] / 32) ** 0.3)
+        for e in world.history(80, known_scripts(world))
+    ]
+    model = train(examples, ProbeConfig(), encoder="test").model
+
+    def watts(batch_size: float, gpu_type: str) -> float:
+        numbers = {"epochs": 20.0, "batch_size": batch_size}
+        (e,) = model.predict(known_scripts(world)[0].vector, numbers, {gpu_type: 1})
+        assert e.time_s and e.energy_kwh
+        return e.energy_kwh.p50 * 3.6e6 / e.time_s.p50
+
+    for partition, gpu_type in PARTITIONS.items():
+        top = POWER_W[gpu_type] * 4**0.3
+        assert watts(128, partition) == pytest.approx(top, rel=0.1)
+        assert watts(1e6, partition) == pytest.approx(top * math.exp(POWER_MARGIN), rel=0.01)
 
 
 def test_works_that_ran_again_tell_how_far_runs_differ_on_one_type() -> None:

@@ -81,7 +81,7 @@ def test_an_arrays_tasks_have_each_what_was_expected_at_their_start(store: Store
     assert kept(store) == [(7, 62), (8, 100), (9, 61)]
 
 
-@pytest.mark.parametrize(("ended", "promises"), [(NOW + 86400, [(1, 100)]), (NOW - 10, [])])
+@pytest.mark.parametrize(("ended", "promises"), [(NOW + 86400, [(1, 100)]), (NOW - 10, [])], ids=["later", "earlier"])
 def test_a_run_that_was_never_seen_to_run_had_what_was_made_before_its_end(
     store: Store, ended: int, promises: list[tuple[int, float]]
 ) -> None:

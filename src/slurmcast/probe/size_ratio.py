@@ -25,6 +25,9 @@ from slurmcast.probe.territory import ONE_PROGRAM, Survey
 MAX_SAMPLES = 1000
 """Samples that are kept, the latest ones: at this number training for three targets takes some 45 s of CPU time on a
 busy machine, a prediction 17 ms."""
+POWER_MARGIN = 0.1
+"""How far a power may lie beyond those measured on its GPU type, in logarithms: a chip has its limits, whatever numbers
+a script names."""
 MIN_MEASURED = 9
 """Keys of which a quantity was measured, from which it is predicted."""
 QUANTITIES: Mapping[str, Callable[[Sample], tuple[float | None, int]]] = {
@@ -55,6 +58,8 @@ class SizeRatio:
         typical = typical_of_nearest(plain.vectors, usual, known, self.typical, ONE_PROGRAM)
         inputs = replace(plain, rows=split(self.numbers, plain.rows, levels, typical))
         found = {name: Guess(*process.predict(inputs)) for name, process in self.processes.items()}
+        if "power" in found:
+            found["power"] = possible(found["power"], inputs.types, self.processes["power"])
         return _targets(asked, found, ahead(self.numbers, inputs.rows))
 
     def parts(self) -> tuple[Tensors, dict[str, Any]]:
@@ -116,7 +121,7 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
                 guess = Guess(np.full(len(samples), np.nan), np.full(len(samples), np.nan))
                 left_out = cross.left_out([groups[i] for i in index], asked.take(index))
                 guess.middle[index], guess.spread[index] = left_out
-                guesses[name] = guess
+                guesses[name] = possible(guess, inputs.types, fitted[name][1]) if name == "power" else guess
             found.append(_targets(samples, guesses, ahead(numbers, asked.rows)))
         return found
 
@@ -158,6 +163,17 @@ def _levels(asked: Sequence[Asked], numbers: Numbers) -> tuple[Array, Array]:
     shape = (len(asked), len(numbers.quantities))
     levels = np.array([numbers.levels(job.numbers) for job in asked]).reshape(shape)
     return levels, np.array([numbers.usual(job.numbers) for job in asked]).reshape(shape)
+
+
+def possible(power: Guess, types: NDArray[np.int64], measured: Process) -> Guess:
+    """``power`` of jobs on ``types`` (n,), brought within what was ``measured`` on the type, :data:`POWER_MARGIN` more
+    or less, and no less sure than that range tells."""
+    low, high = np.empty(len(types)), np.empty(len(types))
+    for of_type in np.unique(types):
+        there = measured.targets[measured.inputs.types == of_type]
+        there = there if len(there) else measured.targets
+        low[types == of_type], high[types == of_type] = there.min() - POWER_MARGIN, there.max() + POWER_MARGIN
+    return Guess(np.clip(power.middle, low, high), np.minimum(power.spread, (high - low) / 2))
 
 
 def _targets(asked: Sequence[Asked], quantities: Mapping[str, Guess], granted: Array) -> Predictions:
