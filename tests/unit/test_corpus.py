@@ -295,7 +295,7 @@ def test_a_restless_program_is_measured_anew_and_no_other(small: Path, monkeypat
 def test_a_disturbed_run_is_not_recorded(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("MAX_FOREIGN", -1.0), ("TRIES", 2), ("PAUSE_S", 0.0)):
         monkeypatch.setattr(measure, name, value)
-    assert measure.measure(small, (), seed=1, lock=None) == {"works": 0, "missing": 4}
+    assert measure.measure(small, (), seed=1, lock=None) == {"works": 0, "missing": 4, "restless": []}
     assert not (small / "measured.csv").exists()
 
 
