@@ -231,6 +231,10 @@ def test_exclusive_waits_for_the_lock_only_so_long(tmp_path: Path, monkeypatch: 
         assert again
 
 
+def of(program: str, runs: list[table.Run]) -> list[table.Run]:
+    return [run for run in runs if run.work.program == program]
+
+
 @two_cpus
 def test_measuring_resumes_and_forgets_what_has_changed(
     small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -259,8 +263,8 @@ def test_a_program_with_a_new_setting_is_measured_anew_as_a_whole_and_no_other(
     with (small / "programs" / "toy" / "settings").open("a") as settings:
         settings.write("--epochs 3\n")
     assert measure.measure(small, (), seed=1, lock=None)["works"] == 4 + 6
-    kept = [run for run in table.read_runs(small) if run in before]
-    assert kept == [run for run in before if run.work.program == "other"]
+    assert of("other", table.read_runs(small)) == of("other", before)
+    assert of("toy", table.read_runs(small)) != of("toy", before)
 
 
 @pytest.mark.parametrize(
@@ -287,8 +291,21 @@ def test_a_restless_program_is_measured_anew_and_no_other(small: Path, monkeypat
     assert measure.measure(small, (), seed=1, lock=None)["restless"] == ["toy"]
     before = table.read_runs(small)
     assert measure.measure(small, (), seed=1, lock=None)["works"] == 4 + 4
-    kept = [run for run in table.read_runs(small) if run in before]
-    assert kept == [run for run in before if run.work.program == "other"]
+    assert of("other", table.read_runs(small)) == of("other", before)
+    assert of("toy", table.read_runs(small)) != of("toy", before)
+
+
+@two_cpus
+def test_a_restless_program_that_cannot_be_measured_again_keeps_its_runs(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("MAX_FOREIGN", 100.0), ("TRIES", 1), ("PAUSE_S", 0.0), ("RESTLESS", -1.0)):
+        monkeypatch.setattr(measure, name, value)
+    measure.measure(small, (), seed=1, lock=None)
+    before = table.read_runs(small)
+    monkeypatch.setattr(measure, "MAX_FOREIGN", -1.0)
+    assert measure.measure(small, (), seed=1, lock=None)["restless"] == ["toy"]
+    assert table.read_runs(small) == before
 
 
 @two_cpus
