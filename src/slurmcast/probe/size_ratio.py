@@ -23,7 +23,7 @@ from slurmcast.probe.process import Process, cross_fit, fit
 from slurmcast.probe.territory import ONE_PROGRAM, Survey
 
 MAX_SAMPLES = 1000
-"""Samples that are kept, the latest ones: at this number training for three targets takes some 45 s of CPU time on a
+"""Samples that are kept, the latest ones: at this number training for three targets takes some 65 s of CPU time on a
 busy machine, a prediction 17 ms."""
 POWER_MARGIN = 0.1
 """How far a power may lie beyond those measured on its GPU type, in logarithms: a chip has its limits, whatever numbers
