@@ -184,9 +184,10 @@ def _measure_one(work: Work, corpus: Path, times: dict[Work, list[float]], lock:
         print(f"{work.program} {work.setting} [{work.partition}]: never undisturbed, left out", flush=True)
         return False
     found = times.setdefault(work, [])
-    found.append(round(reading.time_s, 4))  # as it is written, so that what is read back agrees as well
+    time_s = round(reading.time_s, 4)  # as it is written, so that what is read back agrees as well
+    found.append(time_s)
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    run = Run(work, reading.time_s, reading.cpu_s, reading.foreign_share, at)
+    run = Run(work, time_s, reading.cpu_s, reading.foreign_share, at)
     _append(corpus / MEASURED, _line(run, len(found), accepted(found)))
     print(f"{work.program} {work.setting} [{work.partition}] {reading.time_s:.2f} s, run {len(found)}", flush=True)
     return True

@@ -66,8 +66,12 @@ def test_alone(cpus: int, nodes: list[str], is_alone: bool) -> None:
     assert alone(cpus, nodes, {"a": 32, "b": 32}) is is_alone
 
 
+def packed(data: bytes) -> str:
+    return "JS1:" + base64.b64encode(gzip.compress(data, mtime=0)).decode()
+
+
 def js1(value: Any) -> str:
-    return "JS1:" + base64.b64encode(gzip.compress(json.dumps(value).encode(), mtime=0)).decode()
+    return packed(json.dumps(value).encode())
 
 
 def node(used: Any, percent: Any) -> dict[str, Any]:
@@ -89,17 +93,13 @@ TWO_NODES = {"nodes": {"n1": node({"0": 3 * GIB}, {"0": 90.0}), "n2": node({"0":
         (js1({"nodes": {"n1": node({"0": 1, "1": -5}, [90, 91])}}), None, None),
         (js1({"nodes": {"n1": {"cpus": 12}, "n2": None}}), None, None),  # a job without GPUs
         (js1({"nodes": {"n1": node({"0": 1, "1": 10**400}, {"0": 90.0, "1": float("inf")})}}), None, None),
-        ("JS1:" + base64.b64encode(gzip.compress(b"[" * 100_000, mtime=0)).decode(), None, None),
+        (packed(b"[" * 100_000), None, None),
         (js1({"nodes": 7}), None, None),
         (js1([]), None, None),
         (js1(SUMMARY)[:-30], None, None),
         ("JS1:Short", None, None),
         ("JS1:None", None, None),
-        (
-            "JS1:" + base64.b64encode(gzip.compress(bytes(1 << 24), mtime=0)).decode(),
-            None,
-            None,
-        ),  # grows without measure
+        (packed(bytes(1 << 24)), None, None),  # grows without measure
         ("a note", None, None),
         (None, None, None),
     ],

@@ -59,7 +59,7 @@ class SizeRatio:
         inputs = replace(plain, rows=split(self.numbers, plain.rows, levels, typical))
         found = {name: Guess(*process.predict(inputs)) for name, process in self.processes.items()}
         if "power" in found:
-            found["power"] = possible(found["power"], inputs.types, self.processes["power"])
+            found["power"] = _possible(found["power"], inputs.types, self.processes["power"])
         return _targets(asked, found, ahead(self.numbers, inputs.rows))
 
     def parts(self) -> tuple[Tensors, dict[str, Any]]:
@@ -121,7 +121,7 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
                 guess = Guess(np.full(len(samples), np.nan), np.full(len(samples), np.nan))
                 left_out = cross.left_out([groups[i] for i in index], asked.take(index))
                 guess.middle[index], guess.spread[index] = left_out
-                guesses[name] = possible(guess, inputs.types, fitted[name][1]) if name == "power" else guess
+                guesses[name] = _possible(guess, inputs.types, fitted[name][1]) if name == "power" else guess
             found.append(_targets(samples, guesses, ahead(numbers, asked.rows)))
         return found
 
@@ -165,7 +165,7 @@ def _levels(asked: Sequence[Asked], numbers: Numbers) -> tuple[Array, Array]:
     return levels, np.array([numbers.usual(job.numbers) for job in asked]).reshape(shape)
 
 
-def possible(power: Guess, types: NDArray[np.int64], measured: Process) -> Guess:
+def _possible(power: Guess, types: NDArray[np.int64], measured: Process) -> Guess:
     """``power`` of jobs on ``types`` (n,), brought within what was ``measured`` on the type, :data:`POWER_MARGIN` more
     or less, and no less sure than that range tells."""
     low, high = np.empty(len(types)), np.empty(len(types))
