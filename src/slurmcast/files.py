@@ -35,9 +35,13 @@ def replace(path: Path, text: str, durable: bool = True) -> None:
             draft.unlink(missing_ok=True)
 
 
-def append(path: Path, line: str) -> None:
-    """Put ``line`` at the end of ``path``: a line of its own, also after one that a crash or a full disk has cut."""
+def append(path: Path, *lines: str, durable: bool = False) -> None:
+    """Put ``lines`` at the end of ``path``: lines of their own, also after one that a crash or a full disk has cut.
+    ``durable``: returns when the disk has them."""
     with path.open("a+b") as file:
         if file.tell() and (file.seek(-1, 2), file.read(1))[1] != b"\n":
             file.write(b"\n")
-        file.write(line.encode() + b"\n")
+        file.writelines(line.encode() + b"\n" for line in lines)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slurmcast.codec import CodecError, from_json, to_json
+from slurmcast.files import append
 from slurmcast.model import Change, Job
 
 Key = tuple[int, int]
@@ -82,13 +83,7 @@ class Journal:
     def _append(self, entries: Sequence[Entry]) -> None:
         if not entries:
             return
-        torn = self._path.exists() and not _ends_with_newline(self._path)
-        with self._path.open("ab") as file:
-            if torn:
-                file.write(b"\n")  # closes a torn line, so that this one can be read
-            file.writelines(json.dumps(to_json(entry)).encode() + b"\n" for entry in entries)
-            file.flush()
-            os.fsync(file.fileno())
+        append(self._path, *(json.dumps(to_json(entry)) for entry in entries), durable=True)
         for entry in entries:
             _remember(self._before, entry)
 
@@ -175,11 +170,3 @@ def _remember(found: dict[Key, Before], entry: Entry) -> None:
         ordered=first.ordered or change.site_factor is not None,
         pinned=first.pinned or change.priority is not None,
     )
-
-
-def _ends_with_newline(path: Path) -> bool:
-    with path.open("rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return True
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
