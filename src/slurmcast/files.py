@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,3 +47,19 @@ def append(path: Path, *lines: str, durable: bool = False) -> None:
         if durable:
             file.flush()
             os.fsync(file.fileno())
+
+
+def write_ahead(database: sqlite3.Connection, wait_s: float) -> None:
+    """Let readers of a ``database`` go on while it is written, and a commit outlive kill -9; a power cut may lose the
+    last ones. Waits ``wait_s`` seconds for whoever is writing a file that is new: SQLite's own time-out, which covers
+    its readers, doesn't, so two that open one at once would be told that it is locked. Raises sqlite3.Error."""
+    until = time.monotonic() + wait_s
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode=WAL")
+            break
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(0.01)
+    database.execute("PRAGMA synchronous=NORMAL")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import errno
 import resource
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from slurmcast import files
+from slurmcast.encoder import VectorCache
 from slurmcast.imports import mark
 from slurmcast.imports.mark import Mark
+from slurmcast.store.store import Store
 
 
 @contextmanager
@@ -50,3 +54,28 @@ def test_the_mark_of_an_import_is_named(tmp_path: Path) -> None:
     with full_disk(0), pytest.raises(OSError) as error:
         mark.save(tmp_path / "import.json", Mark(1, 2))
     assert error.value.filename == str(tmp_path / "import.json")
+
+
+@pytest.mark.parametrize("opened", [lambda path: Store(path, "lab"), VectorCache], ids=["store", "vectors"])
+def test_a_new_database_waits_for_whoever_is_writing_it(
+    tmp_path: Path, opened: Callable[[Path], Store | VectorCache]
+) -> None:
+    path = tmp_path / "new.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(sqlite3.OperationalError, match="locked"):  # at once, whatever the timeout
+        sqlite3.connect(path, timeout=600).execute("PRAGMA journal_mode=WAL")
+    with ThreadPoolExecutor(1) as threads:
+        opening = threads.submit(opened, path)
+        with pytest.raises(TimeoutError):
+            opening.result(0.2)
+        other.execute("ROLLBACK")
+        opening.result(30).close()
+    assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_database_that_stays_locked_is_given_up(tmp_path: Path) -> None:
+    other, database = (sqlite3.connect(tmp_path / "new.db", isolation_level=None) for _ in range(2))
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        files.write_ahead(database, 0.1)

@@ -16,10 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from slurmcast.encoder.base import Closable, Encoder, Vectors
+from slurmcast.files import write_ahead
 
 log = logging.getLogger(__name__)
 
 TABLE = "CREATE TABLE IF NOT EXISTS vector (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+BUSY_S = 30.0
+"""How long to wait for another process (``slurmcast train``) that is using the file."""
 BATCH = 500
 """Keys asked for in one statement; SQLite allows at least 999 parameters."""
 
@@ -118,13 +121,10 @@ class CachedEncoder:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=30, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False)
     try:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS vector (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
-        )
+        write_ahead(connection, BUSY_S)
+        connection.execute(TABLE)
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from slurmcast.files import write_ahead
 from slurmcast.store.schema import MIGRATIONS
 
 THE_JOB = "cluster = ? AND job_id = ? AND submit_time = ?"
@@ -37,8 +38,8 @@ class Database:
         except sqlite3.Error as error:
             raise StoreError(f"{path}: {error}; does the folder exist, and may this user write there?") from None
         try:
-            # NORMAL: a commit outlives kill -9; a power cut may lose the last ones, as it loses the spool (a tmpfs).
-            self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;")
+            write_ahead(self._db, BUSY_S)  # what a power cut loses of it, it loses of the spool (a tmpfs) as well
+            self._db.execute("PRAGMA foreign_keys=ON")
             self._migrate(path)
             if read_only:
                 self._db.execute("PRAGMA query_only=ON")
