@@ -72,6 +72,8 @@ def test_the_shipped_files_load() -> None:
         ("[daemon]\nspool_expiry_s = 1" + 30 * "0", ["daemon.spool_expiry_s", "1 to"]),
         ("[daemon]\nreadback_after_s = -1", ["daemon.readback_after_s", "-1", "0 to"]),
         ("[daemon]\nreadback_after_s = 1" + 30 * "0", ["daemon.readback_after_s", "0 to"]),
+        ("[encoder]\nkind = 'starcoder'", ['encoder.kind = "starcoder" needs encoder.starcoder.path']),
+        ("[encoder]\nkind = 'remote'", ['encoder.kind = "remote" needs encoder.remote.url']),
         ("[encoder.starcoder]\nwindow = -1", ["encoder.starcoder.window", "-1"]),
         ("[encoder.starcoder]\nbatch_tokens = 0", ["encoder.starcoder.batch_tokens", "0"]),
         ("[probe]\nseed = -1", ["probe.seed", "-1"]),

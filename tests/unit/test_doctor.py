@@ -36,11 +36,11 @@ def test_a_longest_wait_below_the_usual_waits(tmp_path: Path, settings: str, ok:
 
 def test_without_an_encoder_the_reason_is_told(tmp_path: Path) -> None:
     with daemon_in(tmp_path) as daemon:
-        daemon.settings = '[encoder]\nkind = "starcoder"'
+        daemon.settings = '[encoder]\nkind = "starcoder"\n[encoder.starcoder]\npath = "/nowhere"'
         daemon.start()
         config = load(daemon.config_path)
         encoder, model = daemon_checks.check_encoder(config), daemon_checks.check_model(config)
-    assert not encoder.ok and encoder.detail.startswith('no encoder: encoder.kind = "starcoder" needs')
+    assert not encoder.ok and encoder.detail.startswith("no encoder: /nowhere: no config.json")
     assert not model.ok and "without an encoder" in model.detail
 
 
