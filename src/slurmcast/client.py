@@ -64,8 +64,6 @@ class Client:
 
         server, munge_socket = self._config.client.server, self._config.client.munge_socket
         host, _, port = server.rpartition(":")
-        if not host or not port.isdigit():
-            raise ClientError(f"client.server = {server!r}: must be host:port")
         connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=self._config.client.timeout_s)
         try:
             credential = munge.seal({"method": method, "path": path, "body": body}, munge_socket)

@@ -60,6 +60,8 @@ __all__ = [
 DEFAULT_PATH = Path("/etc/slurmcast/slurmcast.toml")
 
 _NAME = re.compile(r"[^\s,]+")
+_MOST_PORT = 65535
+_ADDRESS = re.compile(r".+:([0-9]{1,5})")
 
 
 def load(path: Path | None = None) -> Config:
@@ -97,6 +99,10 @@ def parse(table: dict[str, Any], origin: str = "configuration") -> Config:
 def _contradictions(config: Config) -> Iterator[str]:
     """What can't be beside each other."""
     remote, align, meter, cap_w = config.encoder.remote, config.align, config.meter, config.agent.power_cap_w
+    for key, address in (("client.server", config.client.server), ("daemon.listen", config.daemon.listen)):
+        found = _ADDRESS.fullmatch(address)
+        if address and (found is None or int(found[1]) > _MOST_PORT):
+            yield f"{key} = {address!r}: must be host:port"
     if not 0 <= remote.overlap_chars <= remote.max_chars // 2:
         yield f"encoder.remote.overlap_chars = {remote.overlap_chars}: must be 0 to {remote.max_chars // 2}"
     if config.encoder.kind == "remote" and not (remote.url and remote.model):

@@ -95,9 +95,7 @@ async def unix_door(path: Path, is_agent: Callable[[Caller], bool], api: Api, he
 async def munge_door(address: str, munge_socket: str, api: Api, held: Held) -> Door:
     """The TCP door for login nodes: munge credentials only. Raises OSError."""
     host, _, port = address.rpartition(":")
-    if not port.isdigit() or int(port) > 65535:
-        raise OSError(f"daemon.listen = {address!r}: must be host:port")
-    host = host.strip("[]") or "0.0.0.0"
+    host = host.strip("[]")
     try:
         listening = socket.create_server(
             (host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG
