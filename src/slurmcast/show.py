@@ -122,10 +122,10 @@ def _expected(console: Console, answer: Answer) -> None:
 def prediction(answer: Answer) -> None:
     """The answer of ``predict``."""
     console = terminal()
-    if not answer["estimates"]:
+    if answer["estimates"]:
+        _expected(console, answer)
+    else:
         console.print("Nothing can be said: the script asks for no GPUs of a partition that slurmcast manages.")
-        return
-    _expected(console, answer)
     if answer.get("remark"):
         console.print(answer["remark"], soft_wrap=True)
     for missing in answer.get("missing_sources", ()):

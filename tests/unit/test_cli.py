@@ -162,6 +162,13 @@ def test_numbers_are_shown_as_they_were_written(capsys: pytest.CaptureFixture[st
     assert "Numbers found: epochs 90, mask_ratio 0.75, samples 1281167\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("estimates", [[ESTIMATE], []])
+def test_what_the_daemon_remarks_is_shown(estimates: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    show.prediction(EXPLAIN | {"estimates": estimates, "remark": "The script names nosuch."})
+    shown = capsys.readouterr().out
+    assert "The script names nosuch.\n" in shown and ("Nothing can be said" in shown) is not bool(estimates)
+
+
 def test_where_no_time_is_known_it_is_said_why(capsys: pytest.CaptureFixture[str]) -> None:
     for tell in (show.prediction, show.explanation):
         tell(EXPLAIN | {"estimates": [UNKNOWN, UNKNOWN]})

@@ -140,6 +140,22 @@ def test_predict_reads_what_the_hook_would_have_passed_on(daemon: Daemon) -> Non
     assert "switched off" in answer["missing_sources"][0]
 
 
+@pytest.mark.parametrize(
+    ("named", "remark"),
+    [
+        ("", None),
+        ("-p a6000,a100", None),
+        ("-p a100,nosuch", "The script names nosuch, but slurmcast manages only a100, a6000: is the name"),
+    ],
+)
+def test_predict_says_which_partitions_it_does_not_know(daemon: Daemon, named: str, remark: str | None) -> None:
+    daemon.start()
+    text = script(3).decode().replace("-t 30", f"-t 30 {named}")
+    answer = daemon.ask_as(ALICE, "POST", "/v1/predict", {"script": text})
+    assert len(answer["estimates"]) == 2
+    assert answer["remark"] is None if remark is None else answer["remark"].startswith(remark)
+
+
 def test_client_and_hook_pass_on_the_same_variables() -> None:
     hook = Path(__file__).parents[2] / "job_submit_lua/slurmcast.lua"
     listed = hook.read_text().split("environment = {")[1].split("}")[0].partition("\n")[2]

@@ -32,7 +32,7 @@ from slurmcast.daemon.runs_api import RunsApi
 from slurmcast.drift.metrics import metrics as drift_metrics
 from slurmcast.encoder.base import EncoderError
 from slurmcast.labels import runs
-from slurmcast.model import Submission
+from slurmcast.model import Reading, Submission
 from slurmcast.prometheus import metric
 from slurmcast.store.store import Origin, Store
 
@@ -156,15 +156,25 @@ class Api:
             encoded = False
         estimates, _ = await loop.run_in_executor(self._predicting, self._estimator.estimate, work, past)
         shown = await loop.run_in_executor(self._predicting, self._footprints.shown, estimates, time.time())
+        remarks = [self._unknown_partitions(work.reading), UNENCODED if shown and not encoded else ""]
         return {
             "estimates": shown,
-            "remark": None if encoded else UNENCODED,
+            "remark": " ".join(filter(None, remarks)) or None,
             "numbers": work.reading.numbers,
             "request": to_json(work.reading.gpus),
             "made_from": work.reading.made_from,
             "sources": list(work.reading.sources),
             "missing_sources": list(work.reading.missing_sources),
         }
+
+    def _unknown_partitions(self, reading: Reading) -> str:
+        """What is to be said of partitions that the script names and the configuration doesn't; empty: nothing."""
+        managed = [part.name for part in self._config.partition]
+        unknown = ", ".join(name for name in reading.partitions if name not in managed)
+        if not unknown:
+            return ""
+        told = f"The script names {unknown}, but slurmcast manages only {', '.join(managed) or 'no partition'}"
+        return f"{told}: is the name right (sinfo)? If it is, ask your admin for a [[partition]] in slurmcast.toml."
 
     async def _explain(self, ask: Ask, job_id: str) -> Answer:
         everything = ask.caller.is_operator(self._config.daemon)
