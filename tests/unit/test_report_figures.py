@@ -179,7 +179,7 @@ class TestEstimates:
         assert answer["time"]["total"]["runs"] == 3 and answer["energy"]["total"]["runs"] == 1
         assert (answer["completed_runs"], answer["estimated_runs"]) == (3, 3)
 
-    def test_by_source_and_partition(self) -> None:
+    def test_by_source_and_partition_of_each(self) -> None:
         rows = [
             row(source="probe", time=self.HOUR),
             row(source="prior", time=self.HOUR, partition="a6000"),
@@ -187,7 +187,8 @@ class TestEstimates:
         ]
         figures = report(*rows)["estimates"]["time"]
         assert [(each["name"], each["runs"]) for each in figures["source"]] == [("probe", 2), ("prior", 1)]
-        assert [(each["name"], each["runs"]) for each in figures["partition"]] == [("a6000", 2), ("a100", 1)]
+        told = [(each["name"], each["source"], each["runs"]) for each in figures["partition"]]
+        assert told == [("a100", "probe", 1), ("a6000", "prior", 1), ("a6000", "probe", 1)]
         assert sum(cell[2] for cells in figures["cells"].values() for cell in cells) == 3
         (predicted, real, count), *others = figures["cells"]["probe"]
         assert predicted == pytest.approx(3600, rel=0.16) and real == pytest.approx(3600, rel=0.16)

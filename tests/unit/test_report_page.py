@@ -141,6 +141,22 @@ def test_whatever_there_is(made: dict[str, Any], told: str, capsys: pytest.Captu
     assert made["total"]["runs"] == 0 or "in all" in capsys.readouterr().out
 
 
+def test_estimates_of_a_partition_are_told_by_source(capsys: pytest.CaptureFixture[str]) -> None:
+    prior = {**HOUR, "source": "prior"}
+    made = answer(row(**HOUR), row(partition="a6000", **HOUR), row(partition="a6000", **HOUR), row(**prior))
+    show(made)
+    lines = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+    at = lines.index(["from", "partition", "runs"])
+    assert lines[at + 1 : at + 6] == [
+        ["probe", "all", "3"],
+        ["probe", "a6000", "2"],
+        ["probe", "a100", "1"],
+        ["prior", "a100", "1"],
+        ["all", "all", "4"],
+    ]
+    assert "Errors of time by partition and source partition source runs" in " ".join(Read(html(made)).text)
+
+
 def test_a_terminal_shows_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     show(answer(row(user="[red]"), row(user="\x1b[31m")))
     shown = capsys.readouterr().out

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from slurmcast.model import HOUR_S
-from slurmcast.report.sketch import Tally
+from slurmcast.report.sketch import Label, Tally
 from slurmcast.report.usage import ALL
 from slurmcast.store.columns import QUANTILES, Bools, Floats, Runs
 
@@ -52,10 +52,14 @@ class Accuracy:
 
 
 class Errors:
-    """Those of one quantity, in all, by the source of the estimate, and by partition."""
+    """Those of one quantity: in all, by the source of the estimate, and by partition of each source, since sources
+    differ by more than partitions do."""
 
     def __init__(self) -> None:
-        self._by = {dimension: Tally() for dimension in ("total", "source", "partition")}
+        self._total: Tally[str] = Tally()
+        self._by_source: Tally[str] = Tally()
+        self._by_partition: Tally[tuple[str, str]] = Tally()
+        """By partition and source."""
         self._cells: Counter[tuple[str, int, int]] = Counter()
         self._ratios = np.zeros(len(RATIO_EDGES) + 1, np.int64)
 
@@ -70,32 +74,39 @@ class Errors:
         self._ratios += np.bincount(np.searchsorted(RATIO_EDGES, ratio), minlength=len(self._ratios))
         spreads = {"ratio": ratio, "error": np.abs(ratio - 1)}
         sources = [runs.source[i] for i in at.tolist()]
-        self._by["total"].add([ALL] * len(at), sums, spreads)
-        self._by["source"].add(sources, sums, spreads)
-        self._by["partition"].add([runs.partition[i] for i in at.tolist()], sums, spreads)
+        self._total.add([ALL] * len(at), sums, spreads)
+        self._by_source.add(sources, sums, spreads)
+        partitions = [runs.partition[i] for i in at.tolist()]
+        self._by_partition.add(list(zip(partitions, sources, strict=True)), sums, spreads)
         cells = np.floor(np.log10(np.stack([p50, real])) * PER_DECADE).astype(np.int64)
         self._cells.update(zip(sources, *cells.tolist(), strict=True))
 
     def answer(self) -> dict[str, Any]:
-        """Figures in all and by source and partition; ``ratios``: runs by estimate / real; and the scatter: for each
-        source the ``cells`` ``[predicted, real, runs]``, at their middle."""
-        tables = {name: self._rows(self._by[name]) for name in ("source", "partition")}
+        """Figures in all, by source, and by partition of each source; ``ratios``: runs by estimate / real; and the
+        scatter: for each source the ``cells`` ``[predicted, real, runs]``, at their middle."""
+        sources = [{"name": name, **self._row(self._by_source, name)} for name in self._by_source.labels]
+        partitions = [
+            {"name": name, "source": source, **self._row(self._by_partition, (name, source))}
+            for name, source in self._by_partition.labels
+        ]
         cells: dict[str, list[list[float]]] = {}
         for (source, x, y), count in sorted(self._cells.items()):
             cells.setdefault(source, []).append([_middle(x), _middle(y), count])
         ratios = {"edges": list(RATIO_EDGES), "runs": self._ratios.tolist()}
-        return {"total": self._row(self._by["total"], ALL), **tables, "ratios": ratios, "cells": cells}
-
-    def _rows(self, tally: Tally) -> list[dict[str, Any]]:
-        rows = [{"name": name, **self._row(tally, name)} for name in tally.labels]
-        return sorted(rows, key=lambda row: (-row["runs"], row["name"]))
+        return {
+            "total": self._row(self._total, ALL),
+            "source": sorted(sources, key=lambda row: (-row["runs"], row["name"])),
+            "partition": sorted(partitions, key=lambda row: (-row["runs"], row["name"], row["source"])),
+            "ratios": ratios,
+            "cells": cells,
+        }
 
     @staticmethod
-    def _row(tally: Tally, name: str) -> dict[str, Any]:
-        counts = [round(tally.sum(name, place)) for place in _PLACES]
+    def _row(tally: Tally[Label], label: Label) -> dict[str, Any]:
+        counts = [round(tally.sum(label, place)) for place in _PLACES]
         runs = sum(counts)
-        median, p90 = tally.quantiles(name, "error", (0.5, 0.9))
-        spread = tally.quantiles(name, "ratio", QUANTILES)
+        median, p90 = tally.quantiles(label, "error", (0.5, 0.9))
+        spread = tally.quantiles(label, "ratio", QUANTILES)
         below: list[float] = (np.cumsum(counts[:3]) / runs).tolist() if runs else []
         return {
             "runs": runs,
@@ -111,7 +122,7 @@ class Limits:
     """The users' time limits against real times, and against what the estimates would have allowed."""
 
     def __init__(self) -> None:
-        self._tally = Tally()
+        self._tally: Tally[str] = Tally()
         self._used = np.zeros(USED_BINS, np.int64)
 
     def add(self, runs: Runs, chosen: Bools) -> None:

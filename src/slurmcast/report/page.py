@@ -166,7 +166,8 @@ def _estimates(what: str, figures: Answer, counts: Answer) -> Iterator[Element]:
         ("estimate / real", lambda row: words.times(row["ratio"][1])),
     ]
     yield _table(f"Errors of {what} by source", "source", columns, figures["source"])
-    yield _table(f"Errors of {what} by partition", "partition", columns, figures["partition"])
+    by_both: list[Column] = [("source", lambda row: words.label(row["source"])), *columns]
+    yield _table(f"Errors of {what} by partition and source", "partition", by_both, figures["partition"])
 
 
 def _limits(limits: Answer) -> Iterator[Element]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,21 +34,24 @@ def _middle(place: int) -> float:
     return LEAST * math.exp(place * _GROWTH) * (1 - ERROR) if place else 0.0
 
 
-class Tally:
+Label = TypeVar("Label", bound=Hashable)
+
+
+class Tally(Generic[Label]):
     """Sums and counted bins by label. Every call of :meth:`add` must bring the same measures."""
 
     def __init__(self) -> None:
-        self._places: dict[str, int] = {}
+        self._places: dict[Label, int] = {}
         self._sums: dict[str, Floats] = {}
         self._bins: dict[str, Counter[int]] = {}
 
     @property
-    def labels(self) -> list[str]:
+    def labels(self) -> list[Label]:
         """In the order in which they came."""
         return list(self._places)
 
     def add(
-        self, labels: Sequence[str], sums: Mapping[str, Floats], spreads: Mapping[str, Floats] | None = None
+        self, labels: Sequence[Label], sums: Mapping[str, Floats], spreads: Mapping[str, Floats] | None = None
     ) -> None:
         """Add n runs: to the sums, and to the bins of what quantiles are asked of (NaN is left out); all (n,)."""
         places = self._places
@@ -64,12 +68,12 @@ class Tally:
             for cell, count in zip(cells.tolist(), counts.tolist(), strict=True):
                 counter[cell] += count
 
-    def sum(self, label: str, measure: str) -> float:
+    def sum(self, label: Label, measure: str) -> float:
         """0 for a label that isn't there."""
         place = self._places.get(label)
         return 0.0 if place is None else float(self._sums[measure][place])
 
-    def quantiles(self, label: str, measure: str, shares: Sequence[float]) -> list[float | None]:
+    def quantiles(self, label: Label, measure: str, shares: Sequence[float]) -> list[float | None]:
         """The least values (within 1 %) that at least these shares of the label's numbers don't exceed; None where it
         has none."""
         place = self._places.get(label, -1)

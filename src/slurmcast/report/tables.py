@@ -33,10 +33,11 @@ def show(answer: Answer) -> None:
         console.print(sentence, soft_wrap=True)
 
 
-def _table(title: str, columns: Sequence[str]) -> Table:
+def _table(title: str, columns: Sequence[str], texts: int = 1) -> Table:
+    """A table without rows; the first ``texts`` of its columns are no numbers."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for place, column in enumerate(columns):
-        table.add_column(column, overflow="fold", justify="right" if place else "left", no_wrap=bool(place))
+        table.add_column(column, overflow="fold", justify="left" if place < texts else "right", no_wrap=place >= texts)
     return table
 
 
@@ -59,11 +60,17 @@ def _usage(title: str, rows: Sequence[Answer], answer: Answer) -> Table:
 
 
 def _errors(what: str, figures: Answer) -> Table:
-    columns = ("runs", "median error", "p90 error", "inside 80 %", "estimate / real")
-    table = _table(f"Estimates of {what} against completed runs", ("", *columns))
-    for row in [*figures["source"], *figures["partition"], {"name": "in all", **figures["total"]}]:
+    columns = ("from", "partition", "runs", "median error", "p90 error", "inside 80 %", "estimate / real")
+    table = _table(f"Estimates of {what} against completed runs", columns, texts=2)
+    rows: list[tuple[str, str, Answer]] = []
+    for source in figures["source"]:
+        own = [row for row in figures["partition"] if row["source"] == source["name"]]
+        of_each = [(source["name"], row["name"], row) for row in own]
+        rows += of_each if len(own) == 1 else [(source["name"], "all", source), *of_each]
+    for source, partition, row in [*rows, ("all", "all", figures["total"])]:
         table.add_row(
-            words.label(row["name"]),
+            words.label(source),
+            words.label(partition),
             words.count(row["runs"]),
             words.percent(row["median_error"]),
             words.percent(row["p90_error"]),

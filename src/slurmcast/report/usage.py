@@ -30,7 +30,7 @@ class Usage:
 
     def __init__(self, rates: Rates) -> None:
         self._rates = rates
-        self._by = {dimension: Tally() for dimension in ("total", *DIMENSIONS)}
+        self._by: dict[str, Tally[str]] = {dimension: Tally() for dimension in ("total", *DIMENSIONS)}
 
     def add(self, runs: Runs) -> None:
         """Count these runs too."""
@@ -93,7 +93,7 @@ class Usage:
         return rows
 
     @staticmethod
-    def _row(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
+    def _row(tally: Tally[str], names: Sequence[str]) -> dict[str, Any]:
         def whole(measure: str) -> int:
             return round(amount(measure))
 
