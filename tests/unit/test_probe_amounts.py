@@ -69,8 +69,9 @@ def test_a_near_script_is_typical_as_the_known_one_and_a_far_one_as_its_sources_
     vectors = unit(np.array([[1.0, 0.0], [0.0, 1.0]]))
     asked = unit(np.array([[1.0, 0.01], [1.0, 1.0]]))
     usual = np.stack([numbers.usual(job) for job in ({"epochs": 8}, {"epochs": 8, "default epochs": 3})])
-    typical = typical_of_nearest(asked, usual, vectors, typical_of_groups(levels, ["a", "b"]), near=0.1)
+    typical, known = typical_of_nearest(asked, usual, vectors, typical_of_groups(levels, ["a", "b"]), near=0.1)
     assert np.exp(typical[:, 0]) == pytest.approx([2, 3])
+    assert known.tolist() == [True, False]
 
 
 def test_options_of_a_programs_own_count_half_within_a_script_and_nothing_between() -> None:

@@ -45,14 +45,15 @@ def typical_of_groups(levels: Array, scripts: Sequence[Hashable]) -> Array:
 
 def typical_of_nearest(
     vectors: NDArray[np.float32], usual: Array, known: NDArray[np.float32], typical: Array, near: float
-) -> Array:
+) -> tuple[Array, NDArray[np.bool_]]:
     """The same for jobs that are asked about, of shape (n, q): the ``typical`` amounts (m, q) of the nearest of the
-    ``known`` scripts (m, d) where it is ``near`` enough, else the job's ``usual`` ones (n, q)."""
+    ``known`` scripts (m, d) where it is ``near`` enough, else the job's ``usual`` ones (n, q); and where it is so
+    near, (n,)."""
     squared = squared_distances(vectors, known)
     nearest = squared.argmin(axis=1)
     close = squared[np.arange(len(vectors)), nearest] <= near**2
     found = typical[nearest]
-    return np.asarray(np.where(close[:, None] & np.isfinite(found), found, usual))
+    return np.where(close[:, None] & np.isfinite(found), found, usual), np.asarray(close)
 
 
 def split(numbers: Numbers, rows: Array, levels: Array, typical: Array) -> Array:

@@ -22,7 +22,7 @@ from slurmcast.probe.intervals import Ends, Guess, Predictions, Tails, ends_for
 from slurmcast.probe.territory import Territory
 from slurmcast.probe.threads import one_thread
 
-FORMAT = 7
+FORMAT = 8
 SETTINGS_FILE, TENSORS_FILE = "model.json", "model.safetensors"
 FARTHEST = 30.0
 """Bound on predicted logarithms, so that nothing overflows."""

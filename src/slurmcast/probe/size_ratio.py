@@ -7,7 +7,7 @@ A job's size is shared by all types, the ratio between types is drawn to the typ
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ from slurmcast.probe.features import Array, Numbers, choose_numbers, unit
 from slurmcast.probe.intervals import Guess, Predictions
 from slurmcast.probe.kernel import Inputs
 from slurmcast.probe.process import Process, cross_fit, fit
-from slurmcast.probe.territory import ONE_PROGRAM, Survey
+from slurmcast.probe.recalibration import Recalibration, learn, learn_without
+from slurmcast.probe.territory import MIN_CLUSTERS, ONE_PROGRAM, Survey
 
 MAX_SAMPLES = 1000
 """Samples that are kept, the latest ones: at this number training for three targets takes some 65 s of CPU time on a
@@ -49,18 +50,23 @@ class SizeRatio:
     processes: Mapping[str, Process]
     typical: Array
     """Typical amounts of each time example's script, (n, q), NaN where it has none."""
+    recalibrations: Mapping[str, Recalibration]
+    """By quantity, for programs that aren't known; none where too few were left out."""
 
     def predict(self, asked: Sequence[Asked]) -> Predictions:
         """See :class:`slurmcast.probe.estimator.Estimator`."""
         plain = _inputs(asked, self.numbers, self.types)
         levels, usual = _levels(asked, self.numbers)
-        known = self.processes["time"].inputs.vectors
-        typical = typical_of_nearest(plain.vectors, usual, known, self.typical, ONE_PROGRAM)
+        vectors = self.processes["time"].inputs.vectors
+        typical, known = typical_of_nearest(plain.vectors, usual, vectors, self.typical, ONE_PROGRAM)
         inputs = replace(plain, rows=split(self.numbers, plain.rows, levels, typical))
         found = {name: Guess(*process.predict(inputs)) for name, process in self.processes.items()}
-        if "power" in found:
-            found["power"] = _possible(found["power"], inputs.types, self.processes["power"])
-        return _targets(asked, found, ahead(self.numbers, inputs.rows))
+        time = found["time"]
+        found["time"] = replace(time, middle=time.middle + ahead(self.numbers, inputs.rows))
+        for name, recalibration in self.recalibrations.items():
+            told = found[name].middle
+            found[name] = replace(found[name], middle=np.where(known, told, recalibration.apply(told, inputs.types)))
+        return _targets(asked, found, inputs.types, self.processes)
 
     def parts(self) -> tuple[Tensors, dict[str, Any]]:
         """See :class:`slurmcast.probe.estimator.Estimator`."""
@@ -74,7 +80,11 @@ class SizeRatio:
                 f"{name}.targets": process.targets,
                 f"{name}.runs": process.runs,
             }
-        return tensors, {"types": list(self.types), "numbers": self.numbers.to_settings()}
+        return tensors, {
+            "types": list(self.types),
+            "numbers": self.numbers.to_settings(),
+            "recalibrations": {name: asdict(found) for name, found in self.recalibrations.items()},
+        }
 
 
 def restore(tensors: Tensors, settings: Mapping[str, Any]) -> SizeRatio:
@@ -88,7 +98,11 @@ def restore(tensors: Tensors, settings: Mapping[str, Any]) -> SizeRatio:
         return Process(tensors[f"{name}.theta"], inputs, tensors[f"{name}.targets"], tensors[f"{name}.runs"])
 
     processes = {name: process(name) for name in QUANTITIES if f"{name}.theta" in tensors}
-    return SizeRatio(tuple(settings["types"]), numbers, processes, tensors["typical"])
+    recalibrations = {
+        name: Recalibration(**{**found, "offsets": tuple(found["offsets"])})
+        for name, found in settings["recalibrations"].items()
+    }
+    return SizeRatio(tuple(settings["types"]), numbers, processes, tensors["typical"], recalibrations)
 
 
 def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Sequence[str]) -> Trained:
@@ -108,8 +122,10 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
         if name in wanted and (found := _fit(name, samples, inputs, ahead(numbers, inputs.rows))) is not None
     }
 
-    def without(folds: Sequence[Hashable], ways: Sequence[tuple[Sequence[Hashable], Inputs]]) -> list[Predictions]:
-        """Left-out predictions for each way of grouping, by processes that are refitted without folds of ``folds``."""
+    processes = {name: process for name, (_, process) in fitted.items()}
+
+    def without(folds: Sequence[Hashable], ways: Sequence[tuple[Sequence[Hashable], Inputs]]) -> list[dict[str, Guess]]:
+        """Left-out quantities for each way of grouping, by processes that are refitted without folds of ``folds``."""
         crossed = {
             name: (index, cross_fit(process, [folds[i] for i in index], seed))
             for name, (index, process) in fitted.items()
@@ -121,21 +137,32 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
                 guess = Guess(np.full(len(samples), np.nan), np.full(len(samples), np.nan))
                 left_out = cross.left_out([groups[i] for i in index], asked.take(index))
                 guess.middle[index], guess.spread[index] = left_out
-                guesses[name] = _possible(guess, inputs.types, fitted[name][1]) if name == "power" else guess
-            found.append(_targets(samples, guesses, ahead(numbers, asked.rows)))
+                guesses[name] = guess
+            time = guesses["time"]
+            guesses["time"] = replace(time, middle=time.middle + ahead(numbers, asked.rows))
+            found.append(guesses)
         return found
 
     keys = [sample.key for sample in samples]
-    without_key, without_sample = without(keys, [(keys, inputs), (range(len(samples)), inputs)])
-    without_cluster = None
+    known = [
+        _targets(samples, guesses, inputs.types, processes)
+        for guesses in without(keys, [(keys, inputs), (range(len(samples)), inputs)])
+    ]
+    new, recalibrations = None, {}
     if surveyed.far_tested:
-        (without_cluster,) = without(surveyed.clusters, [(surveyed.clusters, unknown)])
-    processes = {name: process for name, (_, process) in fitted.items()}
+        (guesses,) = without(surveyed.clusters, [(surveyed.clusters, unknown)])
+        for name, (index, _) in fitted.items():
+            clusters = [surveyed.clusters[i] for i in index]
+            if len(set(clusters)) >= MIN_CLUSTERS:
+                told = (guesses[name].middle[index], _measured(name, samples)[index], inputs.types[index], clusters)
+                recalibrations[name] = learn(*told, len(types))
+                guesses[name].middle[index] = learn_without(*told, len(types))
+        new = _targets(samples, guesses, inputs.types, processes)
     return Trained(
-        estimator=SizeRatio(types, numbers, processes, typical),
-        without_key=without_key,
-        without_sample=without_sample,
-        without_cluster=without_cluster,
+        estimator=SizeRatio(types, numbers, processes, typical, recalibrations),
+        without_key=known[0],
+        without_sample=known[1],
+        without_cluster=new,
     )
 
 
@@ -143,13 +170,18 @@ def _fit(
     name: str, samples: Sequence[Sample], inputs: Inputs, granted: Array
 ) -> tuple[NDArray[np.int64], Process] | None:
     """The process of one quantity and the indexes of the samples that have it; None where these are too few."""
-    values, runs = zip(*map(QUANTITIES[name], samples), strict=True)
-    index = np.array([i for i, value in enumerate(values) if value is not None], np.int64)
-    if len({samples[i].key for i in index}) < MIN_MEASURED:
+    measured = _measured(name, samples)
+    index = np.flatnonzero(np.isfinite(measured))
+    if len({samples[int(i)].key for i in index}) < MIN_MEASURED:
         return None
-    logs = np.array([values[i] for i in index], np.float64)
-    targets = logs - granted[index] if name == "time" else logs
-    return index, fit(inputs.take(index), targets, np.array([float(runs[i]) for i in index]))
+    targets = measured - granted if name == "time" else measured
+    runs = np.array([float(QUANTITIES[name](sample)[1]) for sample in samples])[index]
+    return index, fit(inputs.take(index), targets[index], runs)
+
+
+def _measured(name: str, samples: Sequence[Sample]) -> Array:
+    """A quantity of each sample, (n,), NaN where it wasn't measured."""
+    return np.array([QUANTITIES[name](sample)[0] for sample in samples], np.float64)
 
 
 def _inputs(asked: Sequence[Asked], numbers: Numbers, types: tuple[str, ...]) -> Inputs:
@@ -176,13 +208,18 @@ def _possible(power: Guess, types: NDArray[np.int64], measured: Process) -> Gues
     return Guess(np.clip(power.middle, low, high), np.minimum(power.spread, (high - low) / 2))
 
 
-def _targets(asked: Sequence[Asked], quantities: Mapping[str, Guess], granted: Array) -> Predictions:
-    """Targets from quantities; ``granted`` (n,): the part of time that no process has learned."""
+def _targets(
+    asked: Sequence[Asked],
+    quantities: Mapping[str, Guess],
+    types: NDArray[np.int64],
+    processes: Mapping[str, Process],
+) -> Predictions:
+    """Targets of the jobs that are ``asked`` about, on ``types`` (n,), from quantities that ``processes`` told."""
     time = quantities["time"]
-    found = {"time": Guess(time.middle + granted, time.spread)}
+    found = {"time": time}
     if "power" in quantities:
-        power, log_time = quantities["power"], found["time"].middle
-        jobs = zip(asked, log_time, power.middle, strict=True)
+        power = _possible(quantities["power"], types, processes["power"])
+        jobs = zip(asked, time.middle, power.middle, strict=True)
         energy = np.array([log_energy(t, p, job.gpus) for job, t, p in jobs])
         found["energy"] = Guess(energy, np.hypot(time.spread, power.spread))
     if "memory" in quantities:

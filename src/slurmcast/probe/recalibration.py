@@ -1,0 +1,74 @@
+"""What is told of programs that aren't known, brought to what programs that were left out came to.
+
+How far a program's text, and the amounts that a job asks for beyond its sources' defaults, tell how long it runs
+differs from site to site: where everybody runs whatever takes an evening, hardly at all. So what was measured is
+regressed on left-out predictions, by calibration intercept and slope (for probabilities: Cox, Two further applications
+of a model for binary regression, Biometrika 1958). The order of jobs on a type stays as it was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurmcast.probe.features import Array
+
+SLOPE_SPREAD = 0.5
+"""Prior standard deviation of the slope around one: what is told is believed until left-out programs show otherwise."""
+OFFSET_SPREAD = 1.0
+"""The same of each type's offset around zero, in logarithms."""
+MIN_SLOPE = 0.05
+"""Of jobs of an unknown program, that which is told to run longer stays the one."""
+NOISE = 0.01
+"""No run tells another of the same work by less, in logarithms: where residuals are zero the prior still counts."""
+ROUNDS = 5
+"""Fits after each of which the residuals' variance, by which the prior counts, is taken anew."""
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """A straight line through logarithms, with an offset for each GPU type."""
+
+    centre: float
+    slope: float
+    offsets: tuple[float, ...]
+    """By type."""
+
+    def apply(self, told: Array, types: NDArray[np.int64]) -> Array:
+        """What jobs on ``types`` (n,) come to, of shape (n,), where this was ``told`` (n,)."""
+        return np.asarray(self.centre + np.array(self.offsets)[types] + self.slope * (told - self.centre))
+
+
+def learn(
+    told: Array, measured: Array, types: NDArray[np.int64], clusters: Sequence[Hashable], count: int
+) -> Recalibration:
+    """From what was ``told`` (n,) of jobs on ``types`` (n,) of ``count``, each without its cluster of scripts, and what
+    was ``measured`` (n,). Each cluster counts once, however many jobs it has."""
+    _, of, sizes = np.unique(np.asarray(clusters), return_inverse=True, return_counts=True)
+    weights = 1 / sizes[of]
+    centre = float(np.average(told, weights=weights))
+    columns = np.column_stack([np.eye(count)[types], told - centre])
+    weighted = columns * weights[:, None]
+    prior = np.diag([OFFSET_SPREAD**-2] * count + [SLOPE_SPREAD**-2])
+    rest = missed = measured - told
+    for _ in range(ROUNDS):
+        variance = max(float(np.average(rest**2, weights=weights)), NOISE**2)
+        found = np.linalg.solve(columns.T @ weighted + variance * prior, weighted.T @ missed)
+        rest = missed - columns @ found
+    return Recalibration(centre, max(1 + float(found[-1]), MIN_SLOPE), tuple(map(float, found[:-1])))
+
+
+def learn_without(
+    told: Array, measured: Array, types: NDArray[np.int64], clusters: Sequence[Hashable], count: int
+) -> Array:
+    """What each cluster's jobs come to, (n,), by a recalibration that was learned without that cluster."""
+    found = np.empty(len(told))
+    labels = np.asarray(clusters)
+    for cluster in set(clusters):
+        out = labels == cluster
+        others = learn(told[~out], measured[~out], types[~out], labels[~out].tolist(), count)
+        found[out] = others.apply(told[out], types[out])
+    return found
