@@ -14,6 +14,7 @@ import pytest
 
 from slurmcast.config import ProbeConfig
 from slurmcast.probe import Model, ModelError, Registry, network, train
+from slurmcast.probe.model import FORMAT
 from tests.unit.probe_world import World, known_scripts, trained_world
 
 BOTH = {"fast": 1, "slow": 2}
@@ -89,7 +90,10 @@ def test_damaged_tensors_are_refused(registry: Registry) -> None:
         (lambda text: "{", "model.json: Expecting"),
         (lambda text: "[]", "model.json: holds no object"),
         (lambda text: text.replace('"near/time": {', '"none": [], "near/time": {'), "AttributeError"),
-        (lambda text: text.replace('"format": 7', '"format": 99'), "format is 99, this version reads 7"),
+        (
+            lambda text: text.replace(f'"format": {FORMAT}', '"format": 99'),
+            f"format is 99, this version reads {FORMAT}",
+        ),
         (lambda text: text.replace('"territory"', '"teritory"'), "KeyError: 'territory'"),
     ],
 )
