@@ -255,34 +255,3 @@ def test_partition() -> None:
     part = records.partition(strict, PartitionConfig("a100", gpu_type="A100"), (), ())
     assert (part.gpu_type, part.up, part.max_nodes, part.max_time_s, part.root_only) == ("A100", False, 2, None, True)
     assert (part.allow_accounts, part.deny_qos) == ({"a", "b"}, {"x"})
-
-
-def accounting(**fields: Any) -> SimpleNamespace:
-    tres = SimpleNamespace(gres=gpus(gpu=2, gpu_a100=2))
-    plain: dict[str, Any] = {"id": 6, "submit_time": 1, "partition": "a100", "state": "COMPLETED", "array_id": 4}
-    plain |= {"user_name": "alice", "account": "physics", "qos": "normal", "num_nodes": 1}
-    times = {"start_time": 10, "end_time": 70, "elapsed_time": 60, "allocated_tres": tres}
-    return SimpleNamespace(**{**plain, **times, **fields})
-
-
-def test_outcome() -> None:
-    outcome = records.outcome(accounting(state="CANCELLED by 1000"))
-    assert outcome is not None
-    assert (outcome.job_id, outcome.array_job_id, outcome.gpus, outcome.gpu_type) == (6, 4, 2, "a100")
-    assert (outcome.state, outcome.elapsed_s, outcome.energy_kwh) == ("CANCELLED", 60.0, None)
-    assert (outcome.user, outcome.account, outcome.qos, outcome.nodes) == ("alice", "physics", "normal", 1)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"start_time": None},
-        {"end_time": None},
-        {"state": "RUNNING"},
-        {"allocated_tres": None},
-        {"allocated_tres": SimpleNamespace(gres={})},
-    ],
-    ids=str,
-)
-def test_what_is_no_outcome(fields: dict[str, Any]) -> None:
-    assert records.outcome(accounting(**fields)) is None

@@ -1,4 +1,5 @@
-"""Slurm's accounting, read by sacct in windows of time: runs as they ended, scripts and environments that it kept.
+"""Slurm's accounting, read by sacct in windows of time: runs as they ended, scripts and environments that it kept. For
+the agent's outcomes and for the import.
 
 sacct and not pyslurm.db: pyslurm can't ask for the runs before a requeue (it keeps one record of a job id), takes ten
 times as long since it loads every step, and holds a whole window; ``sacct --json`` needs 100 KB a record. Here sacct's
@@ -14,13 +15,12 @@ import secrets
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
 from slurmcast.cluster.base import ClusterError
-from slurmcast.cluster.records import allocated
 from slurmcast.model import Outcome
 
 FIELDS = (
@@ -99,6 +99,11 @@ def gpus(tres: str) -> dict[str, int]:
         if name.startswith("gres/gpu") and name.removeprefix("gres/gpu")[:1] in ("", ":") and count.isdecimal():
             found[name.removeprefix("gres/")] = int(count)
     return found
+
+
+def allocated(counts: Mapping[str, int]) -> tuple[str, int]:
+    """GPU type, empty where the site doesn't account for types, and number of GPUs in what :func:`gpus` found."""
+    return next((name.split(":")[1] for name in counts if ":" in name), ""), counts.get("gpu", sum(counts.values()))
 
 
 def outcome(record: Record) -> Outcome:

@@ -13,13 +13,16 @@ from typing import Any
 
 import pyslurm
 
-from slurmcast.cluster import records, usage
+from slurmcast.cluster import accounting, records, usage
+from slurmcast.cluster.accounting import Accounting
 from slurmcast.cluster.base import ClusterError, Refused
 from slurmcast.config import PartitionConfig
 from slurmcast.model import Change, Job, Outcome, Partition
 
 COMMAND_TIMEOUT_S = 30
 USERS_ARE_KNOWN_FOR_S = 600
+AHEAD_S = 60
+"""How far the nodes' clocks may be ahead of ours: what ended later than that isn't over yet."""
 JOB_ERRORS = range(2000, 3000)
 """Slurm's errors about a request (slurm_errno.h); others are about reaching slurmctld."""
 IN_STANDBY_MODE = 2027
@@ -33,7 +36,7 @@ class _ZeroThatCounts(int):
 
 
 class PyslurmCluster:
-    """Slurm through pyslurm; accounting through pyslurm.db."""
+    """Slurm through pyslurm; finished runs through sacct."""
 
     def __init__(self, managed: Sequence[PartitionConfig], usage_from: Sequence[str] = ()) -> None:
         """``usage_from``: names of readers (:mod:`slurmcast.cluster.usage`) that finished runs are shown to."""
@@ -104,16 +107,13 @@ class PyslurmCluster:
             raise (Refused if final else ClusterError)(f"job {change.job_id}: {error}") from None
 
     def finished(self, since: int) -> list[Outcome]:
-        # A number, not "now": pyslurm takes that word from a clock of its own.
-        wanted = pyslurm.db.JobFilter(start_time=since, end_time=int(time.time()) + 60)
-        try:
-            loaded = list(pyslurm.db.Jobs.load(wanted).values())
-        except pyslurm.RPCError as error:
-            raise ClusterError(f"can't load accounting records: {error}") from None
-        names = {config.name for config in self._managed}
-        made = ((record, records.outcome(record)) for record in loaded if record.partition in names)
-        ended = [(record, outcome) for record, outcome in made if outcome is not None and outcome.end_time >= since]
-        return self._with_usage(ended) if self._usage_from else [outcome for _, outcome in ended]
+        names, until = {config.name for config in self._managed}, int(time.time()) + AHEAD_S
+        ended = [
+            accounting.outcome(record)
+            for record in Accounting().ended(since, until)
+            if record.partition in names and record.gpus and 0 < record.start_time <= record.end_time
+        ]
+        return self._with_usage(ended, since, until) if self._usage_from else ended
 
     def write_energy(self, job_id: int, submit_time: int, start_time: int, joules: int) -> None:
         # sacctmgr changes the last run of a job, whatever times it is given, and all tasks under an array's own id.
@@ -126,17 +126,24 @@ class PyslurmCluster:
         name = str(job_id) if record.array_id is None else f"{record.array_id}_{record.array_task_id}"
         _run("sacctmgr", "--immediate", "modify", "job", "where", f"jobid={name}", "set", f"TRES=energy={joules}")
 
-    def _with_usage(self, ended: Sequence[tuple[Any, Outcome]]) -> list[Outcome]:
+    def _with_usage(self, ended: Sequence[Outcome], since: int, until: int) -> list[Outcome]:
+        """With what was measured of them, as far as pyslurm shows it: it has the last run of each job alone."""
+        # A number, not "now": pyslurm takes that word from a clock of its own.
+        wanted = pyslurm.db.JobFilter(start_time=since, end_time=until)
         try:
+            loaded = {(record.id, record.start_time): record for record in pyslurm.db.Jobs.load(wanted).values()}
             cpus_of = {name: node.effective_cpus or node.total_cpus for name, node in pyslurm.Nodes.load().items()}
         except pyslurm.RPCError as error:
-            raise ClusterError(f"can't load nodes: {error}") from None
-        outcomes = []
-        for record, outcome in ended:
+            raise ClusterError(f"can't load what runs used: {error}") from None
+
+        def completed(outcome: Outcome) -> Outcome:
+            record = loaded.get((outcome.job_id, outcome.start_time))
+            if record is None:
+                return outcome
             alone = usage.alone(record.cpus, pyslurm.utils.nodelist_from_range_str(record.nodelist), cpus_of)
-            run = usage.Finished(record, alone)
-            outcomes.append(usage.read(self._usage_from, run, outcome))
-        return outcomes
+            return usage.read(self._usage_from, usage.Finished(record, alone), outcome)
+
+        return [completed(outcome) for outcome in ended]
 
 
 def _output(*command: str) -> str:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from slurmcast.config import PartitionConfig
-from slurmcast.model import GpuRequest, Job, Node, Outcome, Partition
+from slurmcast.model import GpuRequest, Job, Node, Partition
 from slurmcast.script.gres import parse_gpu_request, total_gpus
 
 UNUSABLE_STATES = frozenset(
@@ -203,38 +203,6 @@ def partition(
         reservation_required=bool(record.requires_reservation),
         billing_weights=weights,
     )
-
-
-def outcome(record: Any) -> Outcome | None:
-    """An accounting record as an outcome; None while it runs, or where it never started or had no GPUs."""
-    if not record.end_time or not record.start_time or record.state in ("PENDING", "RUNNING", "SUSPENDED"):
-        return None
-    tres = record.allocated_tres
-    gpu_type, total = allocated(_counts(tres.gres if tres else None))
-    if not total:
-        return None
-    return Outcome(
-        job_id=record.id,
-        submit_time=record.submit_time,
-        partition=record.partition,
-        gpu_type=gpu_type,
-        gpus=total,
-        state=record.state.split()[0],
-        start_time=record.start_time,
-        end_time=record.end_time,
-        elapsed_s=float(record.elapsed_time or 0),
-        array_job_id=record.array_id or 0,
-        user=record.user_name or "",
-        account=record.account or "",
-        qos=record.qos or "",
-        nodes=record.num_nodes or 0,
-    )
-
-
-def allocated(counts: Mapping[str, int]) -> tuple[str, int]:
-    """GPU type, empty where the site doesn't account for types, and number of GPUs in ``counts`` by name: ``gpu`` and
-    ``gpu:TYPE``."""
-    return next((name.split(":")[1] for name in counts if ":" in name), ""), counts.get("gpu", sum(counts.values()))
 
 
 def _counts(gres: Mapping[str, Any] | None) -> dict[str, int]:

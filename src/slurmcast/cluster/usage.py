@@ -83,9 +83,10 @@ READERS: Mapping[str, Reader] = {"slurm": consumed_energy, "jobstats": jobstats}
 
 
 def read(names: Iterable[str], run: Finished, outcome: Outcome) -> Outcome:
-    """``outcome`` with what the readers of those names found."""
+    """``outcome`` with what the readers of those names found, but for what can't be."""
     for name in names:
-        outcome = READERS[name](run, outcome)
+        found = READERS[name](run, outcome)
+        outcome = found if found.is_possible else outcome
     return outcome
 
 
