@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 from slurmcast.config import Config
+from slurmcast.encoder.kinds import name_of
 from slurmcast.evaluation import estimators
 from slurmcast.evaluation.cases import TARGETS, Case, TooFewJobs, site, split
 from slurmcast.evaluation.metrics import figures
@@ -18,7 +19,7 @@ from slurmcast.probe.model import Model
 from slurmcast.probe.prior import Site
 from slurmcast.probe.registry import Registry
 from slurmcast.store.store import Store
-from slurmcast.train import TrainError, in_use, known_cases, said
+from slurmcast.train import TrainError, in_use, known_jobs, said
 
 Found = tuple[str, estimators.Estimator | str, Sequence[Case]]
 """Name, the estimator or why there is none, and the jobs that it is tested on."""
@@ -30,7 +31,8 @@ def evaluate(config: Config, share: float = 0.8, paper: bool = False) -> dict[st
 
     Raises :class:`TrainError`, where there are too few jobs for example.
     """
-    ordered, encoder = known_cases(config)
+    known, encoder = known_jobs(config), name_of(config.encoder)
+    ordered = known.cases
     try:
         older, newer = split(ordered, share)
     except TooFewJobs as error:
@@ -49,6 +51,7 @@ def evaluate(config: Config, share: float = 0.8, paper: bool = False) -> dict[st
         "repeated": sum(case.key in keys for case in newer) / len(newer),
         "results": [],
         "left_out": {},
+        "impossible": known.impossible,
     }
     model = in_use(Registry(config.paths.models), encoder, ordered)
     for name, estimator, tested in _all(config, encoder, older, newer, texts, where, type_of, model, paper):

@@ -33,6 +33,7 @@ def examples(labels: Iterable[Label], vectors: Mapping[str, NDArray[np.float32]]
             time_s=max(label.outcome.elapsed_s, MIN_TIME_S),
             energy_kwh=label.outcome.energy_kwh,
             gpu_memory_gb=label.outcome.gpu_memory_gb,
+            owner=label.origin.uid,
         )
         for label in of_one_kind(labels)
         if label.text_key in vectors
@@ -40,7 +41,7 @@ def examples(labels: Iterable[Label], vectors: Mapping[str, NDArray[np.float32]]
 
 
 def runs(labels: Iterable[Label], origin: Origin) -> list[Run]:
-    """The runs among ``labels`` that are the same user's and related to ``origin``."""
+    """The runs among ``labels`` that are the same user's and related to ``origin``, without impossible ones."""
     return [
         Run(
             kin=kin,
@@ -51,7 +52,7 @@ def runs(labels: Iterable[Label], origin: Origin) -> list[Run]:
             energy_kwh=label.outcome.energy_kwh,
             ended=label.outcome.end_time,
         )
-        for label in of_one_kind(labels)
+        for label in of_one_kind(label for label in labels if label.outcome.is_possible)
         if (kin := kinship(label.origin, origin)) is not None
     ]
 

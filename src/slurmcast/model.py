@@ -13,6 +13,10 @@ J_PER_KWH = 3.6e6
 """Joules in a kWh."""
 HOUR_S, DAY_S = 3600.0, 86400.0
 """Seconds in an hour and in a day."""
+MOST = 2**53
+"""No amount that is measured is larger, whatever its unit: such ones can be stored, and added up."""
+LEAST_KWH, MOST_KWH = 1e-9, 1e9
+"""Energies of a run lie between 3.6 mJ, which hardly any meter sees, and a TWh; or are 0."""
 
 
 class Source(StrEnum):
@@ -293,6 +297,13 @@ class Outcome:
     """Of the nodes' processors and memory, beside the GPUs'; None where not measured or not the job's own."""
     gpu_utilisation: float | None = None
     """Mean over its GPUs of the share of time in which a kernel ran, 0 to 1; None where not measured."""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether its time and what was measured are amounts that a run can have."""
+        energies = (energy for energy in (self.energy_kwh, self.host_energy_kwh) if energy)
+        amounts = (self.elapsed_s, self.gpu_memory_gb or 0.0, self.gpu_utilisation or 0.0)
+        return all(LEAST_KWH <= e <= MOST_KWH for e in energies) and all(0 <= a <= MOST for a in amounts)  # nor NaN
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,6 +233,7 @@ def released(answer: Sequence[Answer]) -> None:
 def trained(answer: Answer) -> None:
     """What ``train`` did: whether the model was put to use, why, and its figures on left-out jobs."""
     console = terminal()
+    _impossible(console, answer["impossible"])
     if not answer["promoted"]:
         console.print(f"{'Not put to use' if answer['tested'] else 'Not trained'}: {answer['reason']}.", soft_wrap=True)
         if answer["former"]:
@@ -250,6 +251,13 @@ def trained(answer: Answer) -> None:
         for target, row in targets.items():
             table.add_row(gpu_type, target, str(row["keys"]), _percent(row["median_ape"]), _percent(row["coverage80"]))
     console.print(table)
+
+
+def _impossible(console: Console, count: int) -> None:
+    """That so many runs in the store are none to learn from."""
+    if count:
+        told = f"Finished runs left out, whose times or energies are negative or beyond all measure: {count}."
+        console.print(told, soft_wrap=True)
 
 
 def trained_when_due(answer: Answer) -> None:
@@ -310,6 +318,7 @@ def rolled_back(answer: Answer) -> None:
 def evaluation(answer: Answer) -> None:
     """What ``evaluate`` measured."""
     console = terminal()
+    _impossible(console, answer["impossible"])
     since = moment(answer["since"])
     console.print(
         f"{answer['newer']} jobs that ended since {since}, estimated from the {answer['older']} before; "

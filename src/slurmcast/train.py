@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -94,7 +94,8 @@ def _watched(config: Config, store: Store) -> Look:
 
 def _train(config: Config, registry: Registry, store: Store, alarms: Sequence[Alarm], force: bool) -> dict[str, Any]:
     probe, encoder = config.probe, name_of(config.encoder)
-    ordered = _cases(config, store)
+    found = _known(config, store)
+    ordered = found.cases
     where, type_of = site(config, ordered)
     present = in_use(registry, encoder, ordered)
     new = changes(alarms, type_of)
@@ -119,6 +120,7 @@ def _train(config: Config, registry: Registry, store: Store, alarms: Sequence[Al
         "reason": reason,
         "kind": probe.kind,
         "examples": len(ordered),
+        "impossible": found.impossible,
     }
     if not answer["promoted"]:
         return answer
@@ -164,16 +166,27 @@ def versions(config: Config) -> dict[str, Any]:
     return {"versions": found, "watch": None if seen is None else to_json(seen)}
 
 
-def known_cases(config: Config) -> tuple[list[Case], str]:
-    """The store's finished jobs whose vector the cache has, and the encoder's name."""
+@dataclass(frozen=True, slots=True)
+class KnownJobs:
+    """The store's finished jobs, as far as they can be learned from."""
+
+    cases: list[Case]
+    """Those whose vector the cache has, in the order in which they ended."""
+    impossible: int
+    """How many others were left out because of times or energies that no run can have."""
+
+
+def known_jobs(config: Config) -> KnownJobs:
+    """What there is to learn from. Raises :class:`TrainError` and what :func:`said` turns into it."""
     with _opened(config) as store:
-        return _cases(config, store), name_of(config.encoder)
+        return _known(config, store)
 
 
-def _cases(config: Config, store: Store) -> list[Case]:
+def _known(config: Config, store: Store) -> KnownJobs:
     path = config.paths.state_dir / "embeddings.db"
     cache = VectorCache(path)
-    labels = store.labels()
+    stored = store.labels()
+    labels = [label for label in stored if label.outcome.is_possible]
     vectors = cache.vectors({label.text_key for label in labels})
     if len(lengths := {len(vector) for vector in vectors.values()}) > 1:
         told = " and ".join(map(str, sorted(lengths)))
@@ -181,7 +194,7 @@ def _cases(config: Config, store: Store) -> list[Case]:
             f"{path}: vectors of {told} numbers, of several models behind one name; correct [encoder], or "
             "delete the file: scripts are encoded anew as they come"
         )
-    return cases(labels, vectors)
+    return KnownJobs(cases(labels, vectors), len(stored) - len(labels))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from slurmcast.meter.record import Ending, EnergyRecord, GpuUse, Method
 from slurmcast.model import Decision, Estimate, GpuRequest, Interval, Job, Outcome, Reading, Source, Submission
 from slurmcast.store.reports import Reports, Scope
 from slurmcast.store.schema import MIGRATIONS
@@ -189,13 +190,33 @@ def test_outcomes_count_once_and_energy_may_come_later(store: Store) -> None:
     assert [label.outcome.state for label in store.labels()] == ["COMPLETED"]
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_what_sqlite_could_not_read_again_is_not_stored(store: Store, tmp_path: Path, number: float) -> None:
-    with pytest.raises(ValueError):
-        store.add_outcomes([OUTCOME, replace(OUTCOME, job_id=8, elapsed_s=number)])
+@pytest.mark.parametrize(
+    "amount",
+    [
+        *({"elapsed_s": number} for number in (float("nan"), float("inf"), -1.0, 1e300)),
+        *({"energy_kwh": number} for number in (float("nan"), -1.0, 1e300, 1e-300)),
+        {"gpu_memory_gb": 1e300},
+        {"host_energy_kwh": -1.0},
+        {"gpu_utilisation": -0.1},
+    ],
+)
+def test_what_no_run_can_have_is_not_stored(
+    store: Store, tmp_path: Path, amount: dict[str, float], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert store.add_outcomes([replace(OUTCOME, job_id=8, **amount), OUTCOME]) == 1
+    assert "a run of job 8 is left out" in caplog.text
+    store.add_outcomes([replace(OUTCOME, **amount)])
+    assert store.energies([(7, 101, 110)]) == [None]
     reports = Reports(tmp_path / "store.db", "lab")
-    assert [len(chunk) for chunk in reports.runs(Scope(0, 2e9))] == []
+    assert [len(chunk) for chunk in reports.runs(Scope(0, 2e9))] == [1]
     reports.close()
+
+
+def test_an_energy_that_no_run_can_have_is_not_joined(store: Store) -> None:
+    use = GpuUse("u", 1e-290, Method.SAMPLED, 0.0, 20.0, 0.0, None, None, None, None)
+    store.add_energy([EnergyRecord("lab", 7, 110, "n1", 1, 110.0, 130.0, Ending.EPILOG, 1, "", (use,))])
+    store.add_outcomes([replace(OUTCOME, gpus=1)])
+    assert store.energies([(7, 101, 110)]) == [None]
 
 
 def test_tasks_of_an_array_count_for_its_submission(store: Store) -> None:

@@ -15,10 +15,11 @@ from click.testing import CliRunner, Result
 
 from slurmcast.cli import main
 from slurmcast.config import Config, ProbeConfig
+from slurmcast.encoder.kinds import name_of
 from slurmcast.evaluate import evaluate
 from slurmcast.evaluation.promotion import verdict
 from slurmcast.probe import Registry
-from slurmcast.train import TrainError, known_cases, rollback, train_from_store, versions
+from slurmcast.train import TrainError, rollback, train_from_store, versions
 from tests.unit.probe_world import PARTITIONS
 from tests.unit.store_world import BEGAN, fill, jobs, site
 
@@ -36,7 +37,7 @@ def test_the_first_model_is_put_to_use_where_it_beats_what_is_given_without_one(
     fill(config, jobs(100))
     answer = train_from_store(config)
     assert answer["promoted"] and answer["reason"].startswith("better than no model on the 20 newest jobs")
-    model = Registry(config.paths.models).load(known_cases(config)[1])
+    model = Registry(config.paths.models).load(name_of(config.encoder))
     assert model.version == answer["model"] and model.figures["examples"] == 100
     assert model.figures["learned_until"] == BEGAN + 60 * 100 + 1
 
@@ -91,7 +92,7 @@ def test_a_model_of_another_encoder_counts_as_none(config: Config) -> None:
     fill(config, jobs(100))
     train_from_store(config)
     path = config.paths.models / str(current(config)) / "model.json"
-    path.write_text(path.read_text().replace(known_cases(config)[1], "former"))
+    path.write_text(path.read_text().replace(name_of(config.encoder), "former"))
     assert "no model on the" in train_from_store(config)["reason"]
 
 
@@ -237,6 +238,21 @@ def test_a_damaged_row_is_said(config: Config, command: list[str], row: str) -> 
     done = run(config, *command)
     assert done.exit_code == 1 and "store.db can't be read: " in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "amount"), [("energy_kwh", -1.0), ("energy_kwh", 1e300), ("elapsed_s", -5.0), ("elapsed_s", 1e300)]
+)
+def test_runs_that_can_not_be_are_left_out_and_counted(config: Config, field: str, amount: float) -> None:
+    fill(config, jobs(60))
+    with closing(sqlite3.connect(config.paths.store)) as store, store:
+        some = f"UPDATE outcome SET outcome = json_set(outcome, '$.{field}', ?) WHERE job_id % 20 = 0"
+        store.execute(some, (amount,))
+    told = "Finished runs left out, whose times or energies are negative or beyond all measure: 3.\n"
+    assert run(config, "evaluate").stdout.startswith(told)
+    assert answer_of(config, "evaluate").items() >= {"older": 46, "newer": 11, "impossible": 3}.items()
+    assert run(config, "train").stdout.startswith(told)
+    assert answer_of(config, "train", "--force")["examples"] == 57
 
 
 @pytest.mark.parametrize("command", [["train"], ["train", "--when-due"], ["evaluate"]])

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from slurmcast.cluster.usage import READERS, Finished, alone
+from slurmcast.cluster.usage import READERS, Finished, alone, read
 from slurmcast.config import ConfigError, parse
-from slurmcast.labels import of_one_kind
+from slurmcast.labels import of_one_kind, runs
 from slurmcast.model import Outcome, Reading
 from slurmcast.store.records import Label, Origin
 
@@ -131,9 +131,24 @@ def test_labels_of_one_kind(methods: list[str], known: list[bool]) -> None:
     assert [label.outcome.energy_kwh is not None for label in of_one_kind(labels)] == known
 
 
+@pytest.mark.parametrize(
+    ("amount", "counts"), [({}, True), ({"energy_kwh": -1.0}, False), ({"elapsed_s": 1e300}, False)]
+)
+def test_runs_that_can_not_be_are_no_history(amount: dict[str, float], counts: bool) -> None:
+    label = Label("k", "t", Reading("k", "", {}), replace(OUTCOME, **amount), Origin(1, "k", "", ""))
+    assert len(runs([label], label.origin)) == counts
+
+
 def test_energy_is_of_one_kind() -> None:
     assert parse({"agent": {"usage_from": ["jobstats"]}, "meter": {"nodes": ["a"]}}).agent.usage_from == ("jobstats",)
     with pytest.raises(ConfigError, match="drop one"):
         parse({"agent": {"usage_from": ["slurm"]}, "meter": {"nodes": ["a"]}})
     with pytest.raises(ConfigError, match="usage_from"):
         parse({"agent": {"usage_from": ["ipmi"]}})
+
+
+def test_what_no_run_can_have_is_not_taken() -> None:
+    """A counter that was reset while a step ran: Slurm then shows the difference as it is without a sign."""
+    seen = record(1, ("batch", 1, 12, 2**64 - 3600))
+    assert read(["slurm"], Finished(seen, alone=True), OUTCOME) == OUTCOME
+    assert read(["slurm"], Finished(record(1, ("batch", 1, 12, 3600)), alone=True), OUTCOME).energy_kwh == 0.001

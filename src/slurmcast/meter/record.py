@@ -6,14 +6,12 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 
-from slurmcast.model import J_PER_KWH, Outcome
+from slurmcast.model import J_PER_KWH, MOST, Outcome
 
 MAX_GAP_SHARE = 0.01
 """A run of which more time than this is unknown on a GPU has no energy."""
 SLACK_S = 60.0
 """What the ends of a run may differ between the meter and Slurm's accounting: prolog, epilog, clocks."""
-MOST = 2**53
-"""No number of a record is larger, whatever its unit: such ones can be stored, and added up."""
 
 
 class Ending(StrEnum):

@@ -92,7 +92,8 @@ class Promises(Database):
                 Promise(key, model, from_json(Estimate, json.loads(estimate)), from_json(Outcome, json.loads(outcome)))
                 for key, model, estimate, outcome in self._db.execute(query, (self._cluster, value))
             ]
-        return sorted(found, key=lambda promise: (promise.outcome.end_time, promise.outcome.job_id))
+        possible = (promise for promise in found if promise.outcome.is_possible)
+        return sorted(possible, key=lambda promise: (promise.outcome.end_time, promise.outcome.job_id))
 
 
 def _run(run: Job | Outcome, partition: str) -> dict[str, object]:

@@ -41,7 +41,8 @@ class Runs(Database):
     """The store, for who looks back. Raises :class:`slurmcast.store.database.StoreError`."""
 
     def submitted(self, since: float, until: float) -> list[Run]:
-        """The runs of jobs that were submitted from ``since`` up to ``until`` (Unix seconds), by submission."""
+        """The runs of jobs that were submitted from ``since`` up to ``until`` (Unix seconds), by submission; without
+        impossible ones."""
         values = {"cluster": self._cluster, "since": since, "until": until}
         with self.reading():
             estimates: dict[int, dict[str, Estimate]] = {}
@@ -49,7 +50,7 @@ class Runs(Database):
                 estimate = from_json(Estimate, json.loads(text))
                 estimates.setdefault(submission, {})[estimate.partition] = estimate
             rows = [_run(row, estimates) for row in self._db.execute(_RUNS, values)]
-        return [run for run in rows if run.outcome.gpus > 0]
+        return [run for run in rows if run.outcome.gpus > 0 and run.outcome.is_possible]
 
 
 def _run(row: tuple[Any, ...], estimates: Mapping[int, Mapping[str, Estimate]]) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
@@ -27,6 +28,8 @@ from slurmcast.store.records import (
 )
 
 __all__ = ["KappaSetting", "Known", "Label", "Link", "NewSubmission", "Origin", "Store", "StoreError", "Stored"]
+
+log = logging.getLogger("slurmcast.store")
 
 _LABELS = (
     "SELECT submission.uid, submission.name, script_sha256, submission.key, text_key, reading, outcome FROM submission "
@@ -202,11 +205,14 @@ class Store(Promises):
     # Outcomes
 
     def add_outcomes(self, outcomes: Iterable[Outcome]) -> int:
-        """Store finished runs, each once; what was measured may be added later but is never taken away or changed. How
-        many were new."""
+        """Store finished runs, each once; what was measured may be added later but is never taken away or changed.
+        Impossible ones are left out. How many were new."""
         new = 0
         with self.transaction():
             for told in outcomes:
+                if not told.is_possible:
+                    log.error("a run of job %d is left out, its time or energy can't be: %s", told.job_id, told)
+                    continue
                 key = (self._cluster, told.job_id, told.submit_time, told.start_time)
                 where = f"{THE_JOB} AND start_time = ?"
                 row = self._db.execute(f"SELECT outcome FROM outcome WHERE {where}", key).fetchone()
@@ -260,7 +266,8 @@ class Store(Promises):
             "SELECT record FROM energy WHERE cluster = ? AND job_id = ? AND start_time BETWEEN ? AND ?",
             (self._cluster, outcome.job_id, *span),
         )
-        return join(outcome, [from_json(EnergyRecord, json.loads(row[0])) for row in rows])
+        measured = join(outcome, [from_json(EnergyRecord, json.loads(row[0])) for row in rows])
+        return measured if measured.is_possible else outcome
 
     def labels(self) -> list[Label]:
         """Completed runs on GPUs whose submission is known, oldest first. Energy of shared GPUs is nobody's own."""
