@@ -135,7 +135,11 @@ def measure(corpus: Path, names: Sequence[str], seed: int, lock: str | None) -> 
     if facts["cpus"] < max(PARTITIONS.values()):
         raise SystemExit(f"the corpus needs {max(PARTITIONS.values())} CPUs, this process may use {facts['cpus']}")
     known = corpus / "machine.json"
-    if known.exists() and json.loads(known.read_text()) != facts:
+    try:
+        measured_on = json.loads(known.read_text()) if known.exists() else facts
+    except (ValueError, RecursionError) as error:
+        raise SystemExit(f"{known}: {error}; restore it (git checkout), or remove it with {MEASURED} first") from None
+    if measured_on != facts:
         raise SystemExit(f"{MEASURED} is from another machine or other packages (see {known.name}); remove both first")
     known.write_text(json.dumps(facts, indent=2) + "\n")
     found = programs(corpus)

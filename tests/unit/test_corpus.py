@@ -327,7 +327,18 @@ def test_a_program_that_fails_costs_only_its_own_works(small: Path, monkeypatch:
 
 
 @two_cpus
-def test_runs_of_two_machines_are_not_mixed(small: Path) -> None:
-    (small / "machine.json").write_text('{"cpu": "another"}')
-    with pytest.raises(SystemExit, match="another machine"):
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [
+        (b'{"cpu": "another"}', "another machine"),
+        (b'{"cpu": "an', r"machine\.json: .*; restore it"),
+        (b"\xff", r"machine\.json: .*; restore it"),
+        (100_000 * b"[", r"machine\.json: .*; restore it"),
+    ],
+    ids=["another", "cut", "bytes", "deep"],
+)
+def test_runs_of_two_machines_are_not_mixed(small: Path, there: bytes, told: str) -> None:
+    (small / "machine.json").write_bytes(there)
+    with pytest.raises(SystemExit, match=told):
         measure.measure(small, (), seed=1, lock=None)
+    assert (small / "machine.json").read_bytes() == there
