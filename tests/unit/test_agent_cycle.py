@@ -62,8 +62,10 @@ class Slurm(Cluster):
         self.records[change.job_id] = replace(record, partitions=partitions, site_factor=factor, begin_time=begin)
 
     def finished(self, since: int) -> list[Outcome]:
+        if self.down:
+            raise ClusterError("sacct: error: Problem talking to the database")
         self.since = since
-        return self.runs
+        return [run for run in self.runs if run.end_time >= since]
 
     def write_energy(self, job_id: int, submit_time: int, start_time: int, joules: int) -> None:
         raise AssertionError("agent.write_energy is off")
@@ -319,6 +321,34 @@ def test_outcomes_are_told_once(config: Config) -> None:
     world.now += 1000
     world.new_agent().report_outcomes()
     assert world.slurm.since == 1000 - 300
+
+
+def test_runs_that_accounting_hears_of_late(config: Config) -> None:
+    """slurmdbd was away for an hour, and slurmctld tells it of that hour's runs some time after it is back."""
+    world = World(config)
+    told: list[int] = []
+
+    def look(seconds: float) -> None:
+        world.now += seconds
+        world.agent.report_outcomes()
+        told[:] = [outcome["job_id"] for body in world.daemon.of("outcomes") for outcome in body["outcomes"]]
+
+    for _ in range(100):
+        look(10)
+    assert world.slurm.since == world.now - 310, "in quiet times loads don't reach back far"
+    world.slurm.down = True
+    for _ in range(3):
+        with pytest.raises(ClusterError):
+            look(1200)
+    world.slurm.down = False
+    look(10)
+    world.slurm.runs = [Outcome(9, 1, "a100", "a100", 1, "COMPLETED", 2100, 2500, 400.0)]
+    world.agent = world.new_agent()
+    look(10)
+    assert told == [9]
+    for _ in range(50):
+        look(10)
+    assert (told, world.slurm.since) == ([9], world.now - 310)
 
 
 def test_a_clock_that_was_ahead_costs_no_outcomes(config: Config) -> None:

@@ -40,7 +40,7 @@ from slurmcast.series_file import SeriesFile
 log = logging.getLogger("slurmcast.agent")
 
 OUTCOME_OVERLAP_S = 300
-"""Accounting may arrive late: each load of finished runs reaches back this far before the last."""
+"""Accounting may arrive late: for so long after a load, loads go back to where it did."""
 FIRST_OUTCOMES_S = int(30 * DAY_S)
 """How far back the first load of finished runs reaches."""
 REFUSAL_HOLDS_S = 300
@@ -73,6 +73,8 @@ class Agent:
     """Jobs that somebody else was seen to have moved, which the journal is still to be told."""
     sent_outcomes: dict[tuple[int, int], Outcome] = field(default_factory=dict)
     """(Job id, start time) -> the outcome that the daemon has, as far back as loads of finished runs reach."""
+    loads: list[int] = field(default_factory=list)
+    """When finished runs were loaded, as far as the next load is to reach back."""
     late: bool = False
     """Whether the log says that most jobs have waited for too long."""
     prices: SeriesFile | None = None
@@ -224,17 +226,17 @@ class Agent:
     def report_outcomes(self) -> int:
         """Hand finished runs to the daemon; how many were new.
 
-        Where the last load ended is kept in a file, so that a restart neither skips nor repeats much; a run that is
-        sent twice is stored once.
+        How far back the next load is to reach is kept in a file, so that a restart neither skips nor repeats much; a
+        run that is sent twice is stored once. While slurmdbd is away slurmctld keeps what it has to tell, and may tell
+        it after the first load that succeeds again: so what a load reached back to is left behind some time after it.
         """
         mark, now = self.config.paths.agent_state_dir / "outcomes-until", int(self.clock())
         try:
             since = int(mark.read_text())
         except (FileNotFoundError, ValueError):
             since = 0
-        if not 0 < since <= now:  # ahead of now: of a clock that was wrong
-            since = now - FIRST_OUTCOMES_S
-        runs = self.cluster.finished(since)
+        first = not 0 < since <= now  # ahead of now: of a clock that was wrong
+        runs = self.cluster.finished(now - FIRST_OUTCOMES_S if first else since)
         outcomes = {(run.job_id, run.start_time): run for run in runs}
         news = [outcome for key, outcome in outcomes.items() if self.sent_outcomes.get(key) != outcome]
         if news:
@@ -242,7 +244,10 @@ class Agent:
         if self.energies is not None:
             self.energies.expect(news)
         self.sent_outcomes = outcomes
-        since = max(since, now - OUTCOME_OVERLAP_S)
+        loads = [at for at in self.loads if at <= now] + [now]
+        settled = now - OUTCOME_OVERLAP_S
+        since = settled if first else max([since, *(at for at in loads if at <= settled)])
+        self.loads = [at for at in loads if at > since]
         _write_at_once(mark, f"{since}\n")
         if self.energies is not None:
             self.energies.turn(since)

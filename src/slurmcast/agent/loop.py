@@ -8,10 +8,12 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import math
 import signal
 import subprocess
 import sys
 import threading
+import time
 from types import FrameType
 
 from slurmcast.agent.cycle import Agent, log
@@ -22,13 +24,38 @@ from slurmcast.codec import to_json
 from slurmcast.config import Config
 
 OUTCOMES_EVERY_S = 10.0
+LONGEST_OUTCOMES_PAUSE_S = 240.0
+"""A slurmdbd that hangs holds each try up for 45 s."""
 GATHER_S = 0.2
 """How long to wait for more after the daemon said that there is something new: a burst is one cycle, not hundreds."""
 GC_THRESHOLD = 10_000
 """A cycle makes several objects for each job, and nearly all live until its end: Python need not look for garbage after
 every 700 of them."""
-LONGEST_PAUSE = 8
-"""Periods between two tries while an edge is away."""
+FIRST_PAUSE_S = 1.0
+"""Before the second try of what has failed."""
+
+
+class Trouble:
+    """Something that fails again and again: the log says why once, and tries follow after ever longer pauses."""
+
+    def __init__(self, what: str, longest_s: float) -> None:
+        """``what`` is being done, for the log; no pause is longer than ``longest_s``."""
+        self._what, self._longest_s = what, longest_s
+        self._said, self._tries = "", 0
+
+    def met(self, problem: Exception | str) -> float:
+        """It has failed once more; the pause before the next try, in seconds."""
+        if str(problem) != self._said:
+            self._said = str(problem)
+            log.warning("%s fails, trying again: %s", self._what, problem)
+        self._tries += 1
+        return min(FIRST_PAUSE_S * 2.0 ** min(self._tries - 1, 60), self._longest_s)
+
+    def over(self) -> None:
+        """It has gone well."""
+        if self._tries:
+            log.info("%s goes on after %d tries", self._what, self._tries)
+        self._said, self._tries = "", 0
 
 
 class Waker(threading.Thread):
@@ -64,11 +91,12 @@ def run(config: Config, once: bool = False, dry_run: bool = False) -> int:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
+    missing = Trouble("importing pyslurm", config.agent.period_s)
     while (problem := _pyslurm_problem()) is not None:
-        log.error("pyslurm can't be used: %s", problem)
+        pause_s = missing.met(problem)
         if single:
             return 1
-        if stop.wait(config.agent.period_s):
+        if stop.wait(pause_s):
             return 0
     from slurmcast.cluster.pyslurm_cluster import PyslurmCluster
 
@@ -106,20 +134,31 @@ def _single(agent: Agent, dry_run: bool) -> int:
 
 
 def _loop(agent: Agent, wake: threading.Event, stop: threading.Event) -> None:
-    period, away, next_outcomes = agent.config.agent.period_s, 0, 0.0
+    period = agent.config.agent.period_s
+    cycles = Trouble("ordering the queue", period)
+    outcomes = Trouble("handing over finished runs", LONGEST_OUTCOMES_PAUSE_S)
+    next_outcomes = -math.inf
     while not stop.is_set():
         wake.clear()
         try:
             agent.cycle()
             agent.write_lease()
-            if agent.clock() >= next_outcomes:
-                agent.report_outcomes()
-                next_outcomes = agent.clock() + max(period, OUTCOMES_EVERY_S)
-            away = 0
         except (ClusterError, ClientError, OSError) as error:
-            away += 1
-            log.warning("cycle failed (%d in a row): %s", away, error)
-        if away:
-            stop.wait(period * min(2 ** (away - 1), LONGEST_PAUSE))
-        elif wake.wait(period):
+            stop.wait(cycles.met(error))
+            continue
+        cycles.over()
+        if time.monotonic() >= next_outcomes:
+            pause_s = _report_outcomes(agent, outcomes) or max(period, OUTCOMES_EVERY_S)
+            next_outcomes = time.monotonic() + pause_s
+        if wake.wait(period):
             stop.wait(GATHER_S)
+
+
+def _report_outcomes(agent: Agent, trouble: Trouble) -> float:
+    """The pause before the next try in seconds, 0 where it went well: accounting that is away stops no cycle."""
+    try:
+        agent.report_outcomes()
+    except (ClusterError, ClientError, OSError) as error:
+        return trouble.met(error)
+    trouble.over()
+    return 0.0
