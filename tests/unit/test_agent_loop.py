@@ -26,7 +26,7 @@ def test_the_log_has_each_problem_once_and_its_end(caplog: pytest.LogCaptureFixt
     caplog.set_level(logging.INFO)
     trouble = Trouble("work", 30.0)
     trouble.over()
-    for problem in ("the daemon is away", "the daemon is away", OSError("the disk is full"), OSError("the disk is full")):
+    for problem in ("the daemon is away",) * 2 + (OSError("the disk is full"),) * 2:
         trouble.met(problem)
     trouble.over()
     trouble.over()
