@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 import numpy as np
 import pytest
 
+from slurmcast.probe.fair_share import shares
 from slurmcast.probe.features import unit
-from slurmcast.probe.intervals import OWN, POOLED, Tails, calibrate, ends_for, tails, upper
+from slurmcast.probe.intervals import OWN, POOLED, Tails, calibrate, ends_for, upper
+from slurmcast.probe.intervals import tails as tails_of
 from slurmcast.probe.territory import ONE_PROGRAM, SAME_SCRIPT, survey
+
+
+def tails(residuals: np.ndarray, groups: Sequence[Hashable] | None = None) -> Tails | None:
+    return tails_of(residuals, shares(groups or range(len(residuals)), [None] * len(residuals), 1))
 
 
 def test_upper_is_corrected_for_finite_samples() -> None:
     values = np.arange(1.0, 20.0)  # 19 values: the 18th is exceeded by a twentieth new one with probability 2/20
-    assert upper(values, np.ones(19)) == 18
-    assert upper(values[:9], np.ones(9)) == 9
-    assert upper(values[:8], np.ones(8)) is None
+    assert upper(values, np.ones(19), 19) == 18
+    assert upper(values[:9], np.ones(9), 9) == 9
+    assert upper(values[:8], np.ones(8), 8) is None
 
 
 def test_ends_hold_what_they_promise() -> None:

@@ -6,13 +6,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nlargest
 from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slurmcast.model import J_PER_KWH
+from slurmcast.probe.fair_share import allotted
 
 
 class TrainingError(Exception):
@@ -38,6 +38,8 @@ class Example:
     """Energy of all the run's GPUs; None where not measured or shared with other jobs."""
     gpu_memory_gb: float | None = None
     """Peak memory of the GPU that used most; None where not measured."""
+    owner: int | None = None
+    """Whose job it is, by user id; those that aren't known are one's. It says how far a job counts; no model has it."""
 
     @property
     def type(self) -> str:
@@ -47,7 +49,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Runs of one key on one GPU type with one number of GPUs, merged; see :func:`merged`."""
+    """One owner's runs of one key on one GPU type with one number of GPUs, merged; see :func:`merged`."""
 
     key: str
     vector: NDArray[np.float32]
@@ -67,6 +69,7 @@ class Sample:
     """Mean of the natural logarithm of the peak GPU memory in GB, None where no run was measured."""
     memory_runs: int = 0
     """Runs whose memory was measured."""
+    owner: int | None = None
 
     @property
     def log_energy(self) -> float | None:
@@ -85,18 +88,19 @@ def merged(examples: Iterable[Example]) -> list[Sample]:
 
     Raises :class:`TrainingError` for a run that can't have been (a time that isn't positive, no GPU).
     """
-    groups: dict[tuple[str, str, int], list[tuple[int, Example]]] = defaultdict(list)
+    groups: dict[tuple[str, str, int, int | None], list[tuple[int, Example]]] = defaultdict(list)
     for place, example in enumerate(examples):
         if not (math.isfinite(example.time_s) and example.time_s > 0 and example.gpus >= 1):
             raise TrainingError(f"{example.key}: a run of {example.time_s} s on {example.gpus} GPUs is no example")
-        groups[example.key, example.type, example.gpus].append((place, example))
+        groups[example.key, example.type, example.gpus, example.owner].append((place, example))
     return [_sample(runs) for group in groups.values() for runs in (group[:-1], group[-1:]) if runs]
 
 
 def latest(samples: Sequence[Sample], count: int) -> list[Sample]:
     """The ``count`` of ``samples`` that ran last, in the order that they have: a work of old that runs every night is
-    among them."""
-    kept = set(nlargest(count, (sample.place for sample in samples)))
+    among them. Where one owner's would take more than his places, others' that ran before are."""
+    newest_first = sorted(samples, key=lambda sample: -sample.place)
+    kept = set(allotted(((sample.owner, sample.place) for sample in newest_first), count))
     return [sample for sample in samples if sample.place in kept]
 
 
@@ -119,4 +123,5 @@ def _sample(placed: Sequence[tuple[int, Example]]) -> Sample:
         measured=len(log_powers),
         log_memory=fmean(map(math.log, memories)) if memories else None,
         memory_runs=len(memories),
+        owner=first.owner,
     )

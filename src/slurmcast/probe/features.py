@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurmcast.probe.examples import Sample
+from slurmcast.probe.fair_share import allotted
 from slurmcast.script.numbers import DEFAULT, OWN
 
 Array = NDArray[np.float64]
@@ -19,7 +20,7 @@ Array = NDArray[np.float64]
 MAX_NUMBERS = 24
 """Numbers that are used; where scripts name more, those that most examples have."""
 MAX_OWN = 256
-"""The same for numbers under names of programs' own."""
+"""The same for numbers under names of programs' own, those that one owner varied most."""
 PER_PASS = ("epochs", "samples", "steps_per_epoch", "thousand_images", "hours", "new_tokens")
 PER_STEP = ("steps",)
 REPEATS = ("trials", "folds")
@@ -105,12 +106,13 @@ def choose_numbers(samples: Sequence[Sample]) -> Numbers:
     names = tuple(sorted(counts, key=lambda name: (-counts[name], name))[:MAX_NUMBERS])
     means = tuple(float(np.mean([entry[name] for entry in logs if name in entry])) for name in names)
     sometimes = tuple(name for name in names if counts[name] < len(samples))
-    values: dict[str, set[float]] = defaultdict(set)
+    values: dict[tuple[int | None, str], set[float]] = defaultdict(set)
     for sample in samples:
         for name, value in sample.numbers.items():
             if name.startswith(OWN) and value > 0:
-                values[name].add(value)
-    own = sorted(values, key=lambda name: (-len(values[name]), name))[:MAX_OWN]
+                values[sample.owner, name].add(value)
+    most_varied = sorted(values, key=lambda of: (-len(values[of]), of[1]))
+    own = allotted(most_varied, MAX_OWN)
     return Numbers(names, means, sometimes, tuple(own))
 
 

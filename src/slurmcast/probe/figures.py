@@ -117,10 +117,10 @@ def _coverage(samples: Sequence[Sample], truth: Array, guess: Guess, seed: int) 
     """Whether each truth lies in an interval that was calibrated on other keys (1 or 0), and the interval's width."""
     fold = folds([sample.key for sample in samples], np.random.default_rng(seed))
     scaled = residuals(truth, guess)
-    types = [sample.type for sample in samples]
+    types, owners = [sample.type for sample in samples], [sample.owner for sample in samples]
     inside, width = np.full(len(samples), np.nan), np.full(len(samples), np.nan)
     for number in range(FOLDS):
-        calibration = calibrate(np.where(fold == number, np.nan, scaled), types)
+        calibration = calibrate(np.where(fold == number, np.nan, scaled), types, owners=owners)
         for i in np.flatnonzero((fold == number) & np.isfinite(scaled)):
             ends = ends_for(calibration, types[i])
             if ends is not None:

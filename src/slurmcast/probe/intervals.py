@@ -13,20 +13,24 @@ wide as if it hadn't; on other types it is judged by its like, *near*: in spread
 
 Predictions are worse on some GPU types than on others. So residuals are brought to one scale by their type's before
 they are ranked together: two quantiles of each type's own residuals alone would take several times as many jobs.
+
+Where one user's jobs are most of those left out, each counts for less (:mod:`slurmcast.probe.fair_share`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from slurmcast.probe.fair_share import Shares, shares
 from slurmcast.probe.features import Array
 
 TAIL = 0.1
 """Share of jobs that may lie beyond each end of an interval."""
+LEAST = (1 - TAIL) / TAIL
+"""Independent residuals from which anything is told of such ends: 9."""
 OWN = 20
 """Left-out residuals from which a GPU type has a scale of its own; below, that of all types together serves."""
 POOLED = "*"
@@ -56,45 +60,53 @@ Predictions = Mapping[str, Guess]
 """By target (:mod:`slurmcast.probe.targets`); one that can't be predicted isn't there."""
 
 
-def upper(values: Array, weights: Array, tail: float = TAIL) -> float | None:
+def upper(values: Array, weights: Array, count: float, tail: float = TAIL) -> float | None:
     """The smallest value that a new one exceeds with probability ``tail`` at most, None where the values are too few
-    to tell. ``weights`` count the independent observations: their sum is the n of the finite-sample correction."""
+    to tell. ``count`` of independent observations: the n of the finite-sample correction."""
     order = np.argsort(values)
-    reached = np.cumsum(weights[order]) >= (1 - tail) * (weights.sum() + 1) - 1e-9
+    reached = np.cumsum(weights[order]) >= (1 - tail) * (1 + 1 / count) * weights.sum() - 1e-9
     return float(values[order][np.argmax(reached)]) if reached.any() else None
 
 
-def tails(residuals: Array, groups: Sequence[Hashable] | None = None) -> Tails | None:
-    """The ends for ``residuals`` (truth minus prediction, in spreads). Residuals of one group count as one observation
-    together. None where there are fewer than 9 observations, or (the usual case) none at all."""
-    weights = np.ones(len(residuals))
-    if groups is not None:
-        sizes = Counter(groups)
-        weights = np.array([1 / sizes[group] for group in groups])
-    high, low = upper(residuals, weights), upper(-residuals, weights)
+def tails(residuals: Array, counted: Shares) -> Tails | None:
+    """The ends for ``residuals`` (truth minus prediction, in spreads), each as far as it is ``counted``. None where
+    there are fewer than :data:`LEAST` observations."""
+    high, low = (upper(values, counted.weights, counted.count) for values in (residuals, -residuals))
     return None if high is None or low is None else Tails(min(-low, 0.0), max(high, 0.0))
 
 
-def calibrate(residuals: Array, types: Sequence[str], groups: Sequence[Hashable] | None = None) -> Ends | None:
+def calibrate(
+    residuals: Array,
+    types: Sequence[str],
+    groups: Sequence[Hashable] | None = None,
+    owners: Sequence[Hashable] | None = None,
+) -> Ends | None:
     """Ends by GPU type, and under :data:`POOLED` for all others; NaN residuals are passed over. None where even all
-    together are too few."""
-    known = np.isfinite(residuals)
-    of_type = {name: known & (np.array(types) == name) for name in sorted(set(types))}
-    if not known.any():
+    together are too few. Residuals of one group count as one observation together; where no ``owners`` are given, all
+    are one's."""
+    index = np.flatnonzero(np.isfinite(residuals)).tolist()
+    if not index:
         return None
-    scales = {POOLED: _scale(residuals[known])}
-    scales |= {name: _scale(residuals[index]) for name, index in of_type.items() if index.sum() >= OWN}
-    divisors = np.array([scales.get(name, scales[POOLED]) for name in types])
-    chosen = None if groups is None else [group for group, there in zip(groups, known, strict=True) if there]
-    ends = tails((residuals / divisors)[known], chosen)
+    values, of_types = residuals[index], np.array(types)[index]
+    named = [None if owners is None else owners[i] for i in index]
+    counted = shares([i if groups is None else groups[i] for i in index], named, LEAST)
+    scales = {POOLED: _scale(values, counted.owners)}
+    for name in sorted(set(types)):
+        if (there := of_types == name).sum() >= OWN:
+            scales[name] = _scale(values[there], counted.owners[there])
+    ends = tails(values / np.array([scales.get(name, scales[POOLED]) for name in of_types]), counted)
     if ends is None:
         return None
     return {name: Tails(ends.low * scale, ends.high * scale) for name, scale in scales.items()}
 
 
-def _scale(residuals: Array) -> float:
+def _scale(residuals: Array, weights: Array) -> float:
     """The size that all but the largest fifth stay within: half the width of an interval around the middle."""
-    return max(float(np.quantile(np.abs(residuals), 1 - 2 * TAIL)), 1e-9)
+    sizes = np.abs(residuals)
+    order = np.argsort(sizes)
+    ranks = np.cumsum(weights[order]) - weights[order] / 2  # of equal weights: those between which quantiles lie
+    within = np.interp((1 - 2 * TAIL) * (ranks[-1] - ranks[0]) + ranks[0], ranks, sizes[order])
+    return max(float(within), 1e-9)
 
 
 def ends_for(calibration: Ends | None, gpu_type: str) -> Tails | None:

@@ -47,8 +47,8 @@ class Survey:
     near: NDArray[np.bool_]
     """The examples, of shape (n,), by which estimates for known scripts are tested: another key is near."""
     far: NDArray[np.bool_]
-    """The examples, of shape (n,), by which estimates for unknown scripts are tested: those of the lonelier half of all
-    clusters, and of :data:`MIN_CLUSTERS` at least. None is, where there are too few."""
+    """The examples, of shape (n,), by which estimates for unknown scripts are tested: those of the lonelier half of
+    each owner's clusters, and of :data:`MIN_CLUSTERS` at least. None is, where there are too few."""
 
     @property
     def far_tested(self) -> bool:
@@ -56,12 +56,19 @@ class Survey:
         return bool(self.far.any())
 
 
-def survey(vectors: NDArray[np.float32], keys: Sequence[Hashable], may_leave_clusters_out: bool) -> Survey:
-    """The territory of examples with unit ``vectors`` (n, d); those of one key are left out together.
+def survey(
+    vectors: NDArray[np.float32],
+    keys: Sequence[Hashable],
+    may_leave_clusters_out: bool,
+    owners: Sequence[Hashable] | None = None,
+) -> Survey:
+    """The territory of examples with unit ``vectors`` (n, d); those of one key are left out together. Where no
+    ``owners`` are given, all are one's.
 
     Where clusters can't be left out or are too few, nothing is claimed beyond ``near``. Many clusters may be variants
     of one program, near to one another, and an unknown program is like none of them. So it is the lonely clusters that
-    count, in what is tested and in how far that reaches.
+    count, in what is tested and in how far that reaches. What is tested are lonely ones of each owner, so that one with
+    many odd scripts doesn't take all places.
     """
     distances = np.sqrt(squared_distances(vectors, vectors))
     alone = _nearest_other(distances, keys)
@@ -76,9 +83,23 @@ def survey(vectors: NDArray[np.float32], keys: Sequence[Hashable], may_leave_clu
     limit = lonely[ranked[MIN_CLUSTERS - 1]] if ranked else 0.0
     if limit <= near:
         return Survey(Territory(known, near, near), clusters, alone <= near, np.zeros(len(clusters), np.bool_))
-    chosen = set(ranked[: max(len(ranked) // 2, MIN_CLUSTERS)])
+    among_own = _ranks_among_own(ranked, clusters, [None] * len(clusters) if owners is None else owners)
+    chosen = set(sorted(ranked, key=among_own.__getitem__)[: max(len(ranked) // 2, MIN_CLUSTERS)])
     far = np.array([cluster in chosen for cluster in clusters])
     return Survey(Territory(known, near, limit), clusters, alone <= near, far)
+
+
+def _ranks_among_own(ranked: Sequence[int], clusters: Sequence[int], owners: Sequence[Hashable]) -> dict[int, float]:
+    """Where each of the ``ranked`` clusters stands among its owner's: a share of these, 1/2 for an only one. One
+    that several have stands where it is best."""
+    of: dict[Hashable, set[int]] = {}
+    for cluster, owner in zip(clusters, owners, strict=True):
+        of.setdefault(owner, set()).add(cluster)
+    shares: dict[int, float] = {}
+    for own in of.values():
+        for place, cluster in enumerate(cluster for cluster in ranked if cluster in own):
+            shares[cluster] = min(shares.get(cluster, 1.0), (place + 0.5) / len(own))
+    return shares
 
 
 def _nearest_other(distances: NDArray[np.float64], groups: Sequence[Hashable]) -> NDArray[np.float64]:

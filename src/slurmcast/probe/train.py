@@ -61,7 +61,8 @@ def _train(examples: list[Example], config: ProbeConfig, encoder: str, partition
     begun = time.monotonic()
     samples = _usable(merged(examples))
     keys = [sample.key for sample in samples]
-    surveyed = survey(unit(np.stack([sample.vector for sample in samples])), keys, config.kind == "size+ratio")
+    vectors, owners = unit(np.stack([sample.vector for sample in samples])), [sample.owner for sample in samples]
+    surveyed = survey(vectors, keys, config.kind == "size+ratio", owners)
     trained = (
         size_ratio.train(samples, surveyed, config.seed, config.targets)
         if config.kind == "size+ratio"
@@ -128,7 +129,7 @@ def _ran_on(samples: Iterable[Sample]) -> dict[str, frozenset[str]]:
 def _calibration(samples: list[Sample], trained: Trained, surveyed: Survey) -> dict[str, Ends]:
     """Ends of intervals for the classes of jobs and all targets, where there is enough to tell: by runs that are of the
     class when they are left out, but *once* by those of *near*."""
-    types, keys = [sample.type for sample in samples], [sample.key for sample in samples]
+    types, keys, owners = zip(*((sample.type, sample.key, sample.owner) for sample in samples), strict=True)
     measured = truths(samples)
     count = Counter(keys)
     again = np.array([count[key] > 1 for key in keys])
@@ -145,7 +146,7 @@ def _calibration(samples: list[Sample], trained: Trained, surveyed: Survey) -> d
     found: dict[str, Ends] = {}
     for name, (predictions, groups, tested) in classes.items():
         for target, guess in (predictions or {}).items():
-            ends = calibrate(np.where(tested, residuals(measured[target], guess), np.nan), types, groups)
+            ends = calibrate(np.where(tested, residuals(measured[target], guess), np.nan), types, groups, owners)
             if ends is not None:
                 found[f"{name}/{target}"] = ends
     return found
