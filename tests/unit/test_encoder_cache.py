@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,20 @@ def test_a_corrupt_file_is_set_aside(tmp_path: Path, damage: str, caplog: pytest
     assert again.encode(["one"]).tolist() == [[3, 0]]
     assert "set aside" in caplog.text
     assert len(list(tmp_path.glob("embeddings.db.corrupt-*"))) == 1
+
+
+@pytest.mark.parametrize("cut", ["substr(vector, 1, 7)", "x''", "'text'"])
+def test_a_vector_that_is_damaged_is_made_anew(tmp_path: Path, cut: str) -> None:
+    path, inner = tmp_path / "embeddings.db", Counting()
+    encoder = CachedEncoder(inner, path)
+    encoder.encode(["one", "two\n"])
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"UPDATE vector SET vector = {cut} WHERE key = ?", (encoder.key("one"),))
+    assert encoder.get(encoder.key("one")) is None
+    assert encoder.encode(["one", "two\n"]).tolist() == [[3, 0], [4, 1]]
+    assert inner.asked == ["one", "two\n", "one"]
+    found = encoder.get(encoder.key("one"))
+    assert found is not None and found.tolist() == [3, 0]
 
 
 def test_a_folder_that_is_missing_is_no_corruption(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from slurmcast.config import Config
+from slurmcast.config import AlignConfig, Config
 from slurmcast.daemon.estimator import Estimator, Work
 from slurmcast.encoder.cache import VectorCache
 from slurmcast.model import Estimate, Reading, Source
@@ -77,13 +78,17 @@ def test_without_a_vector_history_speaks(trained: Config, reading: tuple[Reading
 
 
 def test_where_the_encoder_makes_other_vectors_than_the_model_takes_history_speaks(
-    trained: Config, reading: tuple[Reading, str], caplog: pytest.LogCaptureFixture
+    trained: Config, reading: tuple[Reading, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with closing(VectorCache(trained.paths.state_dir / "embeddings.db")) as cache:
         cache.put({"short": np.ones(16, np.float32)})
     found = given(trained, Work(reading[0], "short"), run(reading[0], BEGAN))
     assert {e.source for e in found} == {Source.HISTORY}
     assert "takes vectors of 32 numbers, the encoder makes 16: run slurmcast train" in caplog.text
+    align = AlignConfig(url="http://127.0.0.1:9/v1", model="m", exemplars=tmp_path)
+    estimator = Estimator(replace(trained, align=align))
+    estimator.reload()
+    assert not estimator.align(Work(replace(reading[0], text="x"), "short"))
 
 
 def test_the_limit_of_a_job_that_may_be_moved_holds_wherever_it_may_go(trained: Config) -> None:

@@ -265,6 +265,18 @@ def test_vectors_of_two_models_under_one_name_are_said(config: Config, command: 
     assert "embeddings.db: vectors of 32 and 64 numbers" in done.stderr
 
 
+@pytest.mark.parametrize("command", [["train", "--force"], ["evaluate"]])
+def test_jobs_whose_vectors_are_damaged_are_none_to_learn_from(
+    config: Config, command: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(config, jobs(60, both=0.0))
+    with closing(sqlite3.connect(config.paths.state_dir / "embeddings.db")) as cache, cache:
+        cache.execute("UPDATE vector SET vector = substr(vector, 1, 33) WHERE key = (SELECT min(key) FROM vector)")
+    answer = answer_of(config, *command)
+    assert 40 < answer.get("examples", answer.get("older", 0) + answer.get("newer", 0)) < 60
+    assert "embeddings.db: 1 damaged vectors" in caplog.text
+
+
 def test_a_model_that_takes_longer_vectors_than_there_are_is_none(config: Config) -> None:
     fill(config, jobs(60))
     train_from_store(config, force=True)

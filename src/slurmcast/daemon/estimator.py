@@ -136,13 +136,9 @@ class Estimator:
         asked. Raises sqlite3.Error where the cache of vectors can't be read.
         """
         model, reading = self._model, work.reading
-        vector = self.encoder.get(work.text_key) if self.encoder is not None else None
+        vector = self._vector(work.text_key, model)
         gpus, shared = self._gpus(reading), _shared(reading)
         told = history(reading.numbers, gpus, self._site.types, past, shared=shared)
-        if model is not None and vector is not None and len(vector) != model.dimensions:
-            lengths = model.dimensions, len(vector)
-            log.error("the model takes vectors of %d numbers, the encoder makes %d: run slurmcast train", *lengths)
-            vector = None
         if model is None or vector is None or not gpus:
             version = model.version if model is not None else ""
             return choose(self.prior(reading), told, (), news=True), version
@@ -152,6 +148,15 @@ class Estimator:
         rests_on = relevant(reading.numbers, set(gpus.values()), past)
         news = any(run.ended > learned_until(model) for run, _ in rests_on)
         return choose(self.prior(reading), told, guessed, news=news), model.version
+
+    def _vector(self, text_key: str, model: Model | None) -> Vectors | None:
+        """The vector of a text; None where there is none that ``model`` takes."""
+        vector = self.encoder.get(text_key) if self.encoder is not None else None
+        if model is None or vector is None or len(vector) == model.dimensions:
+            return vector
+        lengths = model.dimensions, len(vector)
+        log.error("the model takes vectors of %d numbers, the encoder makes %d: run slurmcast train", *lengths)
+        return None
 
     def _aligned(self, model: Model, vector: Vectors, work: Work) -> tuple[Estimate, ...]:
         """Estimates from the script's rewriting, none where it hasn't been rewritten."""
@@ -168,7 +173,7 @@ class Estimator:
         Not where its text isn't at hand any more, nor where the user has opted out. Blocks as long as the server takes.
         """
         model, rewriter, reading = self._model, self.rewriter, work.reading
-        vector = self.encoder.get(work.text_key) if self.encoder is not None else None
+        vector = self._vector(work.text_key, model)
         if model is None or rewriter is None or vector is None or not reading.text or reading.opted_out:
             return False
         if model.knows(vector) or not model.tested_far:

@@ -51,26 +51,28 @@ class VectorCache:
             self._connection = _open(path)
 
     def vectors(self, keys: Iterable[str]) -> dict[str, Vectors]:
-        """The vectors, float32 of shape (dimensions,), of those ``keys`` that are known."""
+        """The vectors, float32 of shape (dimensions,), of those ``keys`` that are known; a damaged one isn't."""
         wanted = list(dict.fromkeys(keys))
-        found: dict[str, Vectors] = {}
+        found: dict[str, object] = {}
         with self._lock:
             for start in range(0, len(wanted), BATCH):
                 part = wanted[start : start + BATCH]
                 marks = ",".join("?" * len(part))
-                rows = self._connection.execute(f"SELECT key, vector FROM vector WHERE key IN ({marks})", part)
-                found.update((key, np.frombuffer(data, "<f4")) for key, data in rows)
-        return found
+                found.update(self._connection.execute(f"SELECT key, vector FROM vector WHERE key IN ({marks})", part))
+        whole = {key: data for key, data in found.items() if isinstance(data, bytes) and data and len(data) % 4 == 0}
+        if damaged := len(found) - len(whole):
+            log.error("embeddings.db: %d damaged vectors; their texts are encoded anew when they come again", damaged)
+        return {key: np.frombuffer(data, "<f4") for key, data in whole.items()}
 
     def get(self, key: str) -> Vectors | None:
         """The vector of ``key``, None where it isn't known."""
         return self.vectors([key]).get(key)
 
     def put(self, vectors: Mapping[str, Vectors]) -> None:
-        """Keep ``vectors``; those already known stay as they are."""
+        """Keep ``vectors``, in the place of any of the same keys."""
         rows = [(key, np.ascontiguousarray(vector, "<f4").tobytes()) for key, vector in vectors.items()]
         with self._lock, self._connection:
-            self._connection.executemany("INSERT OR IGNORE INTO vector (key, vector) VALUES (?, ?)", rows)
+            self._connection.executemany("INSERT OR REPLACE INTO vector (key, vector) VALUES (?, ?)", rows)
 
     def close(self) -> None:
         """Close the file; the cache can't be used afterwards."""
