@@ -5,16 +5,27 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from slurmcast.client import Client, ClientError
 from slurmcast.config import AgentConfig, Config, MeterConfig, PartitionConfig, Paths, load
 from slurmcast.doctor import check as asking
 from slurmcast.doctor import daemon as daemon_checks
-from slurmcast.doctor import host, slurm
+from slurmcast.doctor import examine, host, slurm
 from tests.unit.daemon_harness import daemon_in, record
+
+
+@pytest.fixture(autouse=True)
+def nothing_known() -> Iterator[None]:
+    """No answer from another test."""
+    asking.forget()
+    yield
+    asking.forget()
 
 
 @pytest.mark.parametrize(
@@ -44,6 +55,11 @@ def test_without_an_encoder_the_reason_is_told(tmp_path: Path) -> None:
     assert not model.ok and "without an encoder" in model.detail
 
 
+def asked_anew(config: Config) -> asking.Check:
+    asking.forget()
+    return daemon_checks.check_model(config)
+
+
 def test_a_model_that_can_not_be_used(tmp_path: Path) -> None:
     with daemon_in(tmp_path) as daemon:
         config = load(daemon.config_path)
@@ -54,10 +70,10 @@ def test_a_model_that_can_not_be_used(tmp_path: Path) -> None:
         check = daemon_checks.check_model(config)
         assert check.ok and "none trained yet" in check.detail
         (config.paths.models / "current").symlink_to("of-another-release")
-        daemon.eventually(lambda: not daemon_checks.check_model(config).ok)
+        daemon.eventually(lambda: not asked_anew(config).ok)
         assert "format is 0, this version reads" in daemon_checks.check_model(config).detail
         (config.paths.models / "current").unlink()
-        daemon.eventually(lambda: daemon_checks.check_model(config).ok)
+        daemon.eventually(lambda: asked_anew(config).ok)
 
 
 @pytest.mark.parametrize(
@@ -99,12 +115,36 @@ def test_energy_that_nobody_measures_can_not_be_written() -> None:
     assert not check.ok and "meter.nodes is empty" in check.detail
 
 
+@pytest.mark.parametrize("away", [False, True])
+def test_the_daemon_is_asked_once(monkeypatch: pytest.MonkeyPatch, away: bool) -> None:
+    asked = []
+
+    def request(_: Client, method: str, path: str) -> dict[str, Any]:
+        asked.append((method, path))
+        if away:
+            raise ClientError("timed out")
+        return {"version": "1", "submissions": 3, "past_waiting": 0, "encoder": "e"}
+
+    monkeypatch.setattr(Client, "request", request)
+    checks = {check.name: check for check in examine(Config())}
+    assert {checks[name].ok for name in ("daemon", "encoder", "model")} == {not away}
+    assert asked == [("GET", "/v1/health")]
+    examine(Config())
+    assert len(asked) == 2
+
+
 @pytest.mark.parametrize(("past", "said"), [(0, "3 submissions in the store"), (7, "7 imported scripts are still")])
 def test_what_is_still_to_be_encoded(monkeypatch: pytest.MonkeyPatch, past: int, said: str) -> None:
     health = {"version": "1", "submissions": 3, "past_waiting": past}
-    monkeypatch.setattr(daemon_checks.Client, "request", lambda *_: health)
+    monkeypatch.setattr(Client, "request", lambda *_: health)
     check = daemon_checks.check_daemon(Config())
     assert check.ok and said in check.detail and ("encoded" in check.detail) == bool(past)
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, output: Callable[..., str]) -> None:
+    """Let ``output`` stand for Slurm's commands."""
+    for module in (asking, slurm):
+        monkeypatch.setattr(module, "output", output)
 
 
 SETTINGS = """\
@@ -125,7 +165,7 @@ PrologFlags             = Alloc
 def test_energy_records_need_the_cluster_s_name(
     monkeypatch: pytest.MonkeyPatch, cluster: str, ok: bool, said: str
 ) -> None:
-    monkeypatch.setattr(asking, "_answer", lambda *command: SETTINGS)
+    answering(monkeypatch, lambda *command: SETTINGS)
     check = slurm.check_meter(Config(cluster=cluster, meter=MeterConfig(nodes=("gpu-*",))))
     assert check.ok == ok and check.detail.startswith(said)
     assert ok or 'set cluster = "mycluster"' in check.remedy
@@ -154,7 +194,7 @@ def test_consumed_energy_needs_a_plugin_and_nodes_of_one_s_own(
 ) -> None:
     config = f"AcctGatherEnergyType    = {plugin}\nAcctGatherNodeFreq      = {every}\n"
     partitions = f"PartitionName=a100 AllowGroups=ALL OverSubscribe={shared}\nPartitionName=cpu OverSubscribe=FORCE:2\n"
-    monkeypatch.setattr(asking, "_answer", lambda *command: partitions if "partition" in command else config)
+    answering(monkeypatch, lambda *command: partitions if "partition" in command else config)
     agent = AgentConfig(usage_from=reads)  # type: ignore[arg-type]
     check = slurm.check_usage(Config(agent=agent, partition=(PartitionConfig("a100"),)))
     assert check.ok == ok and said in check.detail

@@ -7,12 +7,13 @@ from typing import Any
 
 from slurmcast.client import Client, ClientError
 from slurmcast.config import Config
-from slurmcast.doctor.check import Check, Unanswered
+from slurmcast.doctor.check import Check, Unanswered, once
 from slurmcast.model import HOUR_S
 
 
+@once
 def _answer(config: Config, path: str) -> Any:
-    """Raises :class:`Unanswered`."""
+    """What the daemon says. Raises :class:`Unanswered`."""
     try:
         return Client(config).request("GET", path)
     except ClientError as error:
