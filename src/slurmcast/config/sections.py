@@ -111,7 +111,7 @@ class StarCoderConfig:
     path: Path | None = None
     """Holds the model and its tokenizer."""
     sha256: str = ""
-    """What the folder's digest must be; empty: any. slurmcastd's log and ``docs/prediction.md`` say how to get it."""
+    """What the folder's digest must be; empty: any. slurmcastd's log and ``docs/encoders.md`` say how to get it."""
     device: str = "auto"
     """``cpu``, ``cuda``, ``cuda:N``, or ``auto``: CUDA where there is one."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"

@@ -157,7 +157,7 @@ def name_of(config: StarCoderConfig) -> str:
 def _path(config: StarCoderConfig) -> Path:
     if config.path is None:
         raise EncoderError(
-            'encoder.kind = "starcoder" needs encoder.starcoder.path, the folder of a model (docs/prediction.md)'
+            'encoder.kind = "starcoder" needs encoder.starcoder.path, the folder of a model (docs/encoders.md)'
         )
     return config.path
 
