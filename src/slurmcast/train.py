@@ -150,14 +150,15 @@ def rollback(config: Config, version: str = "") -> dict[str, Any]:
 
 @said
 def versions(config: Config) -> dict[str, Any]:
-    """All versions with their figures, the newest first, and what was seen of drift when somebody last looked."""
+    """All versions with their figures, the newest first, and what was seen of drift when somebody last looked. Of those
+    that aren't in use only damage is told that shows before they are put to use (:func:`rollback` looks closer)."""
     registry = Registry(config.paths.models)
     current, before, seen = registry.current(), registry.before(), last_look(config.paths.models)
     found: list[dict[str, Any]] = []
     for version in reversed(registry.versions()):
         state = "in use" if version == current else "before" if version in before else ""
         try:
-            model = registry.read(version)
+            model = registry.read(version, try_out=version == current)
         except ModelError as error:
             found.append({"version": version, "state": state, "error": str(error)})
             continue

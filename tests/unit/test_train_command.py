@@ -312,6 +312,21 @@ def test_a_damaged_model_is_listed_as_such(config: Config) -> None:
     assert "sha256" in run(config, "train", "--list").stdout
 
 
+def test_only_the_model_in_use_is_tried_out_to_be_listed(config: Config) -> None:
+    fill(config, jobs(60))
+    first = train_from_store(config, force=True)["model"]
+    fill(config, jobs(1, seed=5), first=60)
+    second = train_from_store(config, force=True)["model"]
+    for version in (first, second):
+        path = config.paths.models / version / "model.json"
+        path.write_text(path.read_text().replace('"dimensions": 32', '"dimensions": 33'))  # its vectors have 32
+    in_use, before = versions(config)["versions"]
+    assert (in_use["version"], before["version"]) == (second, first)
+    assert "shape" in in_use["error"] and "error" not in before
+    with pytest.raises(TrainError, match="shape"):
+        rollback(config)
+
+
 def test_a_log_cut_by_a_crash_is_read_as_far_as_it_goes(config: Config) -> None:
     fill(config, jobs(60))
     first = train_from_store(config, force=True)["model"]

@@ -100,9 +100,9 @@ class Registry:
         link = self.folder / CURRENT
         return link.readlink().name if link.is_symlink() else None
 
-    def read(self, version: str) -> Model:
-        """The model of ``version``, whatever its encoder. Raises :class:`ModelError`."""
-        return read(self.folder / version)
+    def read(self, version: str, try_out: bool = True) -> Model:
+        """The model of ``version``, whatever its encoder; see :func:`slurmcast.probe.model.read`."""
+        return read(self.folder / version, try_out)
 
     def load(self, encoder: str, version: str | None = None) -> Model:
         """The model of ``version``, by default the one in use. Raises :class:`ModelError`, also where it was trained
