@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from slurmcast.codec import to_json
 from slurmcast.config import Config, parse
 from slurmcast.daemon import intake as intake_module
 from slurmcast.daemon.desk import Desk
 from slurmcast.daemon.estimator import Estimator
 from slurmcast.daemon.intake import Intake
-from slurmcast.model import Submission
+from slurmcast.model import Outcome, Submission
 from slurmcast.store.store import Store
-from tests.unit.daemon_harness import Daemon, daemon_in, record, script, submission
+from tests.unit.daemon_harness import SUBMITTED, Daemon, daemon_in, record, script, submission
 from tests.unit.openai_server import Reply, says, serving, stalls
 from tests.unit.test_openai_client import closed_port
 
@@ -100,6 +102,20 @@ def test_a_request_that_stalls_does_not_keep_the_daemon_from_ending(daemon: Daem
         daemon.eventually(lambda: bool(server.bodies))
         assert daemon.end() == 0
     assert (daemon.config.paths.spool / "1.job").exists()
+
+
+def test_what_ran_before_tells_of_a_text_that_is_still_to_be_encoded(daemon: Daemon, port: int) -> None:
+    ran = Outcome(7, SUBMITTED, "a100", "a100", 1, "COMPLETED", SUBMITTED + 9, SUBMITTED + 99, 90.0)
+    with serving(embeds, stalls, port=port) as server:
+        daemon.start()
+        daemon.spool("1.job", submission(1))
+        daemon.eventually(lambda: daemon.settled(1))
+        daemon.look(record(7))
+        daemon.ask("POST", "/v1/agent/outcomes", {"outcomes": [to_json(ran)]})
+        daemon.spool("2.job", submission(2, submit_time=b"%d" % (SUBMITTED + 100)))
+        daemon.eventually(lambda: len(server.bodies) == 2)
+        (known,) = daemon.look(record(8, submit_time=SUBMITTED + 100))
+    assert (known["final"], known["estimates"][0]["source"]) == (False, "history")
 
 
 # The same in this process, with short pauses
@@ -188,6 +204,29 @@ def test_a_text_that_is_refused_keeps_the_prior_in_the_end(tmp_path: Path, short
     with serving(refuses("epochs 1")) as server:
         in_world(tmp_path, server.url, what)
     assert len(server.bodies) == 1 + 3 + 1
+
+
+def test_a_known_text_waits_for_one_new_one_at_most(tmp_path: Path) -> None:
+    gate = threading.Semaphore(0)
+
+    async def waits(request: web.Request) -> web.StreamResponse:
+        await asyncio.to_thread(gate.acquire, timeout=20)
+        return await embeds(request)
+
+    async def what(world: World) -> None:
+        await world.add(1)
+        await until(lambda: not world.intake.queued)
+        new = [await world.add(n) for n in range(2, 5)]
+        await until(lambda: len(server.bodies) == 2)
+        known = await world.add(1)
+        gate.release()
+        await until(lambda: len(server.bodies) == 3)
+        assert [await world.model(stored) for stored in (known, *new)] == ["", "", None, None]
+        for _ in range(2):
+            gate.release()
+
+    with serving(embeds, waits) as server:
+        in_world(tmp_path, server.url, what)
 
 
 def test_of_many_texts_some_wait_and_the_others_are_read_back_later(tmp_path: Path, short: None) -> None:

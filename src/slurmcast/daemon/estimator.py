@@ -33,6 +33,8 @@ class Work:
     reading: Reading
     """Its text may be empty where the vector is in the cache."""
     text_key: str
+    encoded: bool = False
+    """Whether the vector was in the cache when it was read, so that its best estimate is quickly made."""
 
 
 class Estimator:
@@ -105,7 +107,13 @@ class Estimator:
         may = from_disk and self._config.daemon.read_sources
         own = OwnedFiles(submission.uid) if may else no_sources
         reading = read(submission, HandedOver(handed_over or {}, own))
-        return Work(reading, self.encoder.key(reading.text) if self.encoder is not None else "")
+        if self.encoder is None:
+            return Work(reading, "")
+        key = self.encoder.key(reading.text)
+        try:
+            return Work(reading, key, self.encoder.get(key) is not None)
+        except sqlite3.Error:
+            return Work(reading, key)
 
     def prior(self, reading: Reading) -> tuple[Estimate, ...]:
         """What can be said before any run: from the time limit, each partition's GPU type and configured power."""

@@ -1,4 +1,4 @@
-"""Submissions on their way in: spool file or script read back -> stored with a prior -> the probe's estimate.
+"""Submissions on their way in: spool file or script read back -> stored with a quick estimate -> the best one.
 
 A spool file is removed only when its estimate has been committed: killed at any point, the daemon finds it again, and
 the store knows it by its name. A script that was read back has no file; the agent is asked for it again.
@@ -7,6 +7,7 @@ the store knows it by its name. A script that was read back has no file; the age
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import sqlite3
 import time
@@ -27,8 +28,7 @@ from slurmcast.daemon.wishes import AWAITED_S, Wish, Wishes
 from slurmcast.encoder.base import EncoderAway, EncoderError
 from slurmcast.labels import runs
 from slurmcast.model import Estimate, Source, Submission
-from slurmcast.probe.history import Run
-from slurmcast.store.store import NewSubmission, Store, Stored, StoreError
+from slurmcast.store.store import NewSubmission, Origin, Store, Stored, StoreError
 
 T = TypeVar("T")
 
@@ -65,7 +65,8 @@ class Intake:
         self._config, self._desk, self._estimator = config, desk, estimator
         self._on_estimate = on_estimate
         self._spool = Spool(config.paths.spool, config.paths.rejected)
-        self._queue: asyncio.Queue[_Task] = asyncio.Queue(MAX_WAITING)
+        self._queue: asyncio.PriorityQueue[tuple[bool, int, _Task]] = asyncio.PriorityQueue(MAX_WAITING)
+        self._numbers = itertools.count()
         self._inside: set[str] = set()  # names of spool files that are being dealt with, or can't be removed
         self._reading, self._encoding = ThreadPoolExecutor(1, "read"), ThreadPoolExecutor(1, "encode")
         self._postponed: set[int] = set()
@@ -128,22 +129,24 @@ class Intake:
             self.rejected += 1
 
     async def add(self, submission: Submission, spool_name: str | None = None) -> int:
-        """Store a submission with its prior and queue it for the probe; its id in the store.
+        """Store a submission with a quick estimate and queue it for the best one; its id in the store.
 
         Waits while the queue is full. Raises StoreError.
         """
-        new, prior = await self._understand(submission, spool_name)
-        stored = await self._desk.do(lambda store: store.add(new, prior))
+        new, work = await self._understand(submission, spool_name)
+        estimates = await self._quick(new, work)
+        stored = await self._desk.do(lambda store: store.add(new, estimates))
         self._wish(stored, new)
-        await self._put(_Task(stored, Work(new.reading, new.text_key), spool_name))
+        await self._put(_Task(stored, work, spool_name))
         return stored
 
     async def complete(self, stored: Stored, submission: Submission) -> None:
         """Read a stored submission anew, now that its whole script is known. Raises StoreError."""
-        new, prior = await self._understand(submission, None)
-        await self._desk.do(lambda store: store.revise(stored.id, new, prior))
+        new, work = await self._understand(submission, None)
+        estimates = await self._quick(new, work)
+        await self._desk.do(lambda store: store.revise(stored.id, new, estimates))
         self._wish(stored.id, new)
-        await self._put(_Task(stored.id, Work(new.reading, new.text_key)))
+        await self._put(_Task(stored.id, work))
 
     def _wish(self, stored: int, new: NewSubmission) -> None:
         """Want the sources of the user where some are missing."""
@@ -160,11 +163,10 @@ class Intake:
 
     async def revise(self, wish: Wish, sources: Mapping[str, bytes]) -> int:
         """Read a submission anew with its sources, which queues its estimate; how many were of use."""
-        new, _ = await self._understand(wish.submission, None, sources)
+        new, work = await self._understand(wish.submission, None, sources)
         if new.reading.sources:
             former = self.queued.get(wish.stored)  # where that hasn't begun, one estimate is enough
-            work, spool_name = Work(new.reading, new.text_key), former.spool_name if former else None
-            await self._put(_Task(wish.stored, work, spool_name, new))
+            await self._put(_Task(wish.stored, work, former.spool_name if former else None, new))
         else:
             self._on_estimate()
         return len(new.reading.sources)
@@ -181,25 +183,37 @@ class Intake:
             if stored.id not in self.queued and not self._queue.full():
                 task = _Task(stored.id, Work(stored.reading, stored.text_key))
                 self.queued[stored.id] = task
-                self._queue.put_nowait(task)
+                self._queue.put_nowait(self._turn(task))
 
     async def _understand(
         self, submission: Submission, spool_name: str | None, sources: Mapping[str, bytes] | None = None
-    ) -> tuple[NewSubmission, tuple[Estimate, ...]]:
+    ) -> tuple[NewSubmission, Work]:
         work = await self._read(partial(self._estimator.read, submission, sources))
         named = tuple(submission.partition.split(",")) if submission.partition else work.reading.partitions
         keep = self._config.daemon.keep_scripts
-        new = NewSubmission(submission, work.reading, work.text_key, named, spool_name, keep)
-        return new, self._estimator.prior(work.reading)
+        return NewSubmission(submission, work.reading, work.text_key, named, spool_name, keep), work
+
+    async def _quick(self, new: NewSubmission, work: Work) -> tuple[Estimate, ...]:
+        """What can be said without waiting for the encoder: by what the submitter's jobs took, by the probe where the
+        text is known. In a burst of new scripts the best estimate is many seconds away."""
+        try:
+            estimates, _ = await self._best(work, Origin.of(new.submission, work.reading), self._reading)
+        except (OSError, sqlite3.Error):  # whatever it is, it is tried again for the best estimate
+            return self._estimator.prior(work.reading)
+        return estimates
 
     async def _put(self, task: _Task) -> None:
         self.queued[task.submission] = task
-        await self._queue.put(task)
+        await self._queue.put(self._turn(task))
+
+    def _turn(self, task: _Task) -> tuple[bool, int, _Task]:
+        """In the order of their coming, but submissions whose text is encoded come before those whose text isn't."""
+        return not task.work.encoded, next(self._numbers), task
 
     async def estimate(self) -> None:
         """Make the queued estimates, one at a time. Ends only by cancellation."""
         while True:
-            task = await self._queue.get()
+            _, _, task = await self._queue.get()
             if self.queued.get(task.submission) is not task:
                 continue  # a better reading has come meanwhile
             trouble = await self.encoded(task.work)
@@ -247,11 +261,12 @@ class Intake:
         if self._queue.full():
             asyncio.get_running_loop().call_later(RETRY_S, self._resume, task)
         else:
-            self._queue.put_nowait(task)
+            self._queue.put_nowait(self._turn(task))
 
     async def _finished(self, task: _Task, *, final: bool) -> bool:
         try:
-            estimates, model = await self._best(task)
+            origin = await self._desk.do(lambda store: store.origin(task.submission, task.work.reading.key))
+            estimates, model = await self._best(task.work, origin, self._encoding)
             await self._desk.do(lambda store: _keep(store, task, estimates, model if final else None))
         except (StoreError, OSError, sqlite3.Error) as error:
             log.error("no estimate for submission %d, trying again in %g s: %s", task.submission, RETRY_S, error)
@@ -266,12 +281,14 @@ class Intake:
         if stored is not None and submission not in self.queued:
             await self._put(_Task(submission, Work(stored.reading, text_key)))
 
-    async def _best(self, task: _Task) -> tuple[tuple[Estimate, ...], str]:
-        work = task.work
-        past = await self._desk.do(lambda store: _past(store, task))
+    async def _best(
+        self, work: Work, origin: Origin | None, thread: ThreadPoolExecutor
+    ) -> tuple[tuple[Estimate, ...], str]:
+        """What the estimator makes of the work and of the submitter's finished runs that tell of it."""
+        past = await self._desk.do(lambda store: runs(store.past(origin), origin) if origin is not None else [])
         try:
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._encoding, self._estimator.estimate, work, past)
+            return await loop.run_in_executor(thread, self._estimator.estimate, work, past)
         except (OSError, sqlite3.Error):
             raise
         except Exception:  # whatever the probe makes of one text, the daemon goes on
@@ -287,12 +304,6 @@ class Intake:
         self._reading.shutdown(wait=False, cancel_futures=True)
         self._encoding.shutdown(wait=False, cancel_futures=True)
         self.aligning.close()
-
-
-def _past(store: Store, task: _Task) -> list[Run]:
-    """The finished runs of the submitter that tell of the task's work."""
-    origin = store.origin(task.submission, task.work.reading.key)
-    return [] if origin is None else runs(store.past(origin), origin)
 
 
 def _keep(store: Store, task: _Task, estimates: tuple[Estimate, ...], model: str | None) -> None:
