@@ -40,14 +40,14 @@ def totals(owners: Sequence[int], least: float = 9) -> tuple[dict[int, float], f
     [
         ([50], [50]),
         ([50, 20], [20, 20]),
-        ([80, 15, 9], [9, 9, 9]),
+        ([80, 15, 9], [24, 15, 9]),
         ([30, 30, 30], [30, 30, 30]),
         ([300, 20, 20, 20], [30, 20, 20, 20]),
         ([300, 200, 10, 10, 5], [25, 25, 10, 10, 5]),
         ([20, 15, 15, 10], [20, 15, 15, 10]),
     ],
 )
-def test_no_owner_counts_for_more_than_a_third(sizes: list[int], counted: list[float]) -> None:
+def test_no_owner_counts_for_more_than_his_part(sizes: list[int], counted: list[float]) -> None:
     found, count = totals([owner for owner, size in enumerate(sizes) for _ in range(size)])
     assert list(found.values()) == pytest.approx(counted)
     assert count == pytest.approx(
@@ -61,7 +61,7 @@ def test_who_has_least_counts_in_full_and_who_has_more_for_no_less(seed: int) ->
     sizes = rng.geometric(0.03, rng.integers(PARTS, 12)).tolist()
     found, _ = totals([owner for owner, size in enumerate(sizes) for _ in range(size)], least=0)
     counted = [found[owner] for owner in range(len(sizes))]
-    assert max(counted) <= sum(counted) / PARTS + 1e-9
+    assert max(counted) <= sum(counted) / (PARTS if len(sizes) > 3 else 2) + 1e-9
     assert min(counted) == pytest.approx(min(sizes))
     assert [counted[i] for i in np.argsort(sizes)] == pytest.approx(sorted(counted))
 
@@ -206,19 +206,21 @@ def holds(world: World, model: Model, scripts: Sequence[Script]) -> list[bool]:
 
 
 @pytest.mark.parametrize(
-    ("jobs", "scripts"), [(different_scripts, new_scripts), (one_program, known_scripts)], ids=["new", "known"]
+    ("jobs", "scripts", "low"),
+    [(different_scripts, new_scripts, 0.6), (one_program, known_scripts, 0.75)],
+    ids=["new", "known"],
 )
 def test_jobs_of_one_user_that_end_at_once_leave_others_their_intervals(
-    jobs: Callable[[World], list[Example]], scripts: Callable[[World], list[Script]]
+    jobs: Callable[[World], list[Example]], scripts: Callable[[World], list[Script]], low: float
 ) -> None:
     inside = []
-    for seed in range(3):
+    for seed in range(2):
         world = World(seed)
         examples = [*owned(world.history(120, known_scripts(world))), *jobs(world)]
         model = train(examples, ProbeConfig(targets=("time",)), encoder="test").model
         inside += holds(world, model, scripts(world))
-    assert len(inside) > 200
-    assert 0.6 < np.mean(inside) < 0.95
+    assert len(inside) > 150
+    assert low < np.mean(inside) < 0.95
 
 
 def test_no_model_tells_whose_jobs_it_has_learned_from(tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 Item = TypeVar("Item", bound=Hashable)
 
 PARTS = 3
-"""One owner counts for one part in so many at most; where there are fewer owners, for as much as the smallest.
-Intervals of others' jobs that one narrows as far as he can still hold for 1 - 0.2 / (1 - 1/3) = 70 % of them."""
+"""One owner counts for one part in so many at most. Then intervals of others' jobs that one narrows as far as he can
+still hold for 1 - 0.2 / (1 - 1/3) = 70 % of them. Two owners count alike, and of three nobody for more than the other
+two: a third at most would be the least of the three, whose few jobs would make everybody's intervals."""
 PLACES = 0.5
 """Share of few places that one owner may have while others' wait. Not less: where one user runs most of a site's jobs,
 most estimates are of his."""
@@ -70,9 +71,9 @@ def allotted(wanted: Iterable[tuple[Hashable, Item]], places: int) -> list[Item]
 
 
 def _most(totals: dict[Hashable, float]) -> float:
-    """What no owner may count for more than, so that it is one part of :data:`PARTS` of what all then come to."""
+    """What no owner may count for more than: one part in :data:`PARTS`, or in fewer, of what all then come to."""
     ranked = sorted(totals.values(), reverse=True)
-    parts = min(PARTS, len(ranked))
+    parts = min(PARTS, 1 + len(ranked) // 2)
     levels = (sum(ranked[above:]) / (parts - above) for above in range(parts))
     return next(level for above, level in enumerate(levels) if above == parts - 1 or ranked[above] <= level)
 
