@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from slurmcast.store.store import Store
 from tests.unit.hook_harness import Hook
 from tests.unit.munge_harness import munged_of
 
@@ -24,6 +25,14 @@ def lua(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def hook(lua: str, tmp_path: Path) -> Hook:
     return Hook(lua, tmp_path)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store of cluster ``lab``."""
+    opened = Store(tmp_path / "store.db", "lab")
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""A site's state folder with a store and vectors in the cache: jobs of a made-up world, ended one after the other."""
+"""Jobs in a store; and a site's state folder with a store and vectors in the cache, where jobs of a made-up world ended
+one after the other."""
 
 from __future__ import annotations
 
@@ -24,10 +25,39 @@ def site(folder: Path) -> Config:
     return Config("test", Paths(folder, folder, folder), encoder=EncoderConfig(), partition=partitions)
 
 
+def settings(config: Config) -> Path:
+    """The configuration file of a :func:`site`."""
+    folder = config.paths.state_dir
+    lines = [f'cluster = "{config.cluster}"', "[paths]", *(f'{n} = "{folder}"' for n in ("run_dir", "state_dir"))]
+    for part in config.partition:
+        lines += ["[[partition]]", f'name = "{part.name}"', f'gpu_type = "{part.gpu_type}"']
+    path = folder / "slurmcast.toml"
+    path.write_text("\n".join(lines))
+    return path
+
+
 def jobs(count: int, seed: int = 0, both: float = 0.2) -> list[Example]:
     """Finished jobs of a world's scripts, at most ``count``, in the order in which they ended."""
     world = World(seed)
     return world.history(count, known_scripts(world), both)[:count]
+
+
+def submitted(
+    store: Store,
+    job: Job,
+    reading: Reading,
+    estimates: Sequence[Estimate] = (),
+    script: bytes = b"#!/bin/bash\n",
+    text_key: str = "text",
+    named: tuple[str, ...] = (),
+    keep_script: bool = False,
+) -> int:
+    """Let ``job`` be seen, and its submission be known; the submission."""
+    submission = Submission(job.uid, job.user, job.name, job.submit_time, script, len(script))
+    store.see([job])
+    made = store.add(NewSubmission(submission, reading, text_key, named, keep_script=keep_script), estimates)
+    store.claim(job, made)
+    return made
 
 
 def fill(
@@ -49,14 +79,10 @@ def fill(
         key = hashlib.sha256(f"{example.key} {script}".encode()).hexdigest()
         limit = {"time_limit_s": float(LIMIT_S)}
         reading = Reading(key, "", {**example.numbers, **limit}, GpuRequest(per_job=1), example.gpus, (), LIMIT_S)
-        submission = Submission(uid, f"u{uid}", f"job-{script[:6]}", at, script.encode(), len(script))
-        new = NewSubmission(submission, reading, script, spool_name=f"{number}.job", keep_script=keep_scripts)
-        job = Job(number, submission.user, uid, submission.name, "PENDING", "", (example.partition,), at)
-        store.see([job])
-        submission = store.add(new, [])
-        store.claim(job, submission)
+        job = Job(number, f"u{uid}", uid, f"job-{script[:6]}", "PENDING", "", (example.partition,), at)
+        made = submitted(store, job, reading, (), script.encode(), script, keep_script=keep_scripts)
         if promised:
-            store.set_estimates(submission, [promised[number - first - 1]], Registry(config.paths.models).current())
+            store.set_estimates(made, [promised[number - first - 1]], Registry(config.paths.models).current())
             store.promise_started([replace(job, start_time=at)])
         outcome = Outcome(number, at, example.partition, example.gpu_type, example.gpus, "COMPLETED", at, at + 1, 0.0)
         store.add_outcomes([replace(outcome, elapsed_s=example.time_s, energy_kwh=example.energy_kwh)])

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from slurmcast.codec import to_json
-from slurmcast.model import Estimate, GpuRequest, Interval, Job, Outcome, Reading, Source, Submission
+from slurmcast.model import Estimate, GpuRequest, Interval, Job, Outcome, Reading, Source
 from slurmcast.store.promises import Promises
-from slurmcast.store.store import NewSubmission, Store
+from slurmcast.store.store import Store
 from tests.unit.daemon_harness import SUBMITTED, Daemon, daemon_in, record, submission
+from tests.unit.store_world import submitted
 
 NOW = int(time.time())
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path / "store.db", "c")
-    yield made
-    made.close()
+READING = Reading("key", "", {}, GpuRequest(per_job=1), 1)
 
 
 def job(number: int, array: int = 0) -> Job:
@@ -35,15 +29,6 @@ def job(number: int, array: int = 0) -> Job:
 def outcome(number: int, ended: int = NOW + 100, array: int = 0, state: str = "COMPLETED") -> Outcome:
     start = job(number).start_time
     return Outcome(number, NOW - 100, "a100", "a100", 1, state, start, ended, 60.0, array_job_id=array)
-
-
-def submitted(store: Store, as_job: Job) -> int:
-    text = b"#!/bin/bash"
-    asked = Submission(1000, "u", "n", NOW - 100, text, len(text))
-    made = store.add(NewSubmission(asked, Reading("key", "", {}, GpuRequest(per_job=1), 1), "text"), [])
-    store.see([as_job])
-    store.claim(as_job, made)
-    return made
 
 
 def estimated(store: Store, submission: int, seconds: float, model: str | None = "m1") -> None:
@@ -61,7 +46,7 @@ def kept(store: Promises, model: str = "m1") -> list[tuple[int, float]]:
 
 
 def test_what_a_started_job_had_stays(store: Store) -> None:
-    made = submitted(store, job(1))
+    made = submitted(store, job(1), READING)
     estimated(store, made, 100)
     store.promise_started([job(1)])
     estimated(store, made, 60)
@@ -73,7 +58,7 @@ def test_what_a_started_job_had_stays(store: Store) -> None:
 
 
 def test_an_arrays_tasks_have_each_what_was_expected_at_their_start(store: Store) -> None:
-    made = submitted(store, job(7))  # waits as 7, its tasks run as 8, 9 and, the last one, 7
+    made = submitted(store, job(7), READING)  # waits as 7, its tasks run as 8, 9 and, the last one, 7
     for number, seconds in ((8, 100), (9, 61), (7, 62)):
         estimated(store, made, seconds)
         store.promise_started([job(number, array=7)])
@@ -85,14 +70,14 @@ def test_an_arrays_tasks_have_each_what_was_expected_at_their_start(store: Store
 def test_a_run_that_was_never_seen_to_run_had_what_was_made_before_its_end(
     store: Store, ended: int, promises: list[tuple[int, float]]
 ) -> None:
-    estimated(store, submitted(store, job(1)), 100)
+    estimated(store, submitted(store, job(1), READING), 100)
     store.promise_ended([outcome(1, ended)])
     store.add_outcomes([outcome(1, ended)])
     assert kept(store) == promises
 
 
 def test_only_completed_runs_tell_whether_a_promise_was_kept(store: Store) -> None:
-    estimated(store, submitted(store, job(1)), 100)
+    estimated(store, submitted(store, job(1), READING), 100)
     store.promise_started([job(1)])
     store.add_outcomes([outcome(1, state="TIMEOUT")])
     assert kept(store) == []
@@ -100,7 +85,7 @@ def test_only_completed_runs_tell_whether_a_promise_was_kept(store: Store) -> No
 
 def test_models_are_told_apart_and_what_was_preliminary_too(store: Store) -> None:
     for number, model in ((1, "m1"), (2, "m2"), (3, None), (4, "")):
-        estimated(store, submitted(store, job(number)), 100, model)
+        estimated(store, submitted(store, job(number), READING), 100, model)
         store.promise_started([job(number)])
         store.add_outcomes([outcome(number)])
     assert kept(store) == [(1, 100)] and kept(store, "m2") == [(2, 100)]

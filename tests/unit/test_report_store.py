@@ -20,15 +20,14 @@ from slurmcast.model import (
     Outcome,
     Reading,
     Source,
-    Submission,
     Verdict,
 )
 from slurmcast.store import reports
 from slurmcast.store.columns import Runs
 from slurmcast.store.promises import Promises
-from slurmcast.store.records import NewSubmission
 from slurmcast.store.reports import Reports, Scope
 from slurmcast.store.store import Store, StoreError
+from tests.unit.store_world import submitted
 
 ALL = Scope(0, 2e9)
 AT = 1_800_000_000
@@ -45,12 +44,8 @@ class Site:
     def job(self, job_id: int, user: str = "alice", uid: int = 1000, shared: bool = False) -> int:
         """A pending job with its submission and estimates; the submission."""
         reading = Reading(f"key-{job_id}", "", {}, GpuRequest(per_job=1, shared=shared), 1, time_limit_s=7200)
-        submission = Submission(uid, user, "job", AT, b"#!/bin/bash\n", 12)
-        number = self.store.add(NewSubmission(submission, reading, "t", spool_name=f"{job_id}.job"), [estimate(60.0)])
         known = Job(job_id, user, uid, "job", "PENDING", "", ("a100",), AT)
-        self.store.see([known])
-        self.store.claim(known, number)
-        return number
+        return submitted(self.store, known, reading, [estimate(60.0)])
 
     def ends(self, *outcomes: Outcome) -> None:
         self.store.add_outcomes(outcomes)

@@ -23,7 +23,6 @@ from slurmcast.model import (
     Outcome,
     Reading,
     Source,
-    Submission,
     Verdict,
 )
 from slurmcast.policy.value import ValueRule
@@ -33,7 +32,8 @@ from slurmcast.simulate.executors import skip
 from slurmcast.simulate.replay import history, sacct
 from slurmcast.simulate.replay.history import Past
 from slurmcast.simulate.replay.trace import Pools, TraceError, UnknownPool, pools
-from slurmcast.store.store import NewSubmission, Store
+from slurmcast.store.store import Store
+from tests.unit.store_world import submitted
 
 BEGAN = 1_700_000_000
 PARTITIONS = {"fast": "a100", "slow": "v100"}
@@ -70,10 +70,8 @@ def _job(
 ) -> None:
     at, number = outcome.submit_time, outcome.job_id
     reading = Reading(str(number), "", {}, GpuRequest(per_job=outcome.gpus), outcome.gpus, (), 3600)
-    submission = Submission(1000, "ann", "job", at, b"#!/bin/sh\n", 10)
     job = Job(number, "ann", 1000, "job", "PENDING", "", (outcome.partition,), at)
-    store.see([job])
-    store.claim(job, store.add(NewSubmission(submission, reading, "", named, f"{number}.job"), estimates))
+    submitted(store, job, reading, estimates, named=named)
     if verdicts:
         store.decide([Decision(number, at, at + 1.0, outcome.partition, "", verdicts=verdicts)])
     store.add_outcomes([outcome])

@@ -1,22 +1,18 @@
-"""The store: each thing once, ids that wrap, energy that comes later, a disk that is full."""
+"""The store: submissions and jobs, each once, ids that wrap; kappa; a file that can't be used, a disk that is full."""
 
 from __future__ import annotations
 
 import sqlite3
 import subprocess
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from slurmcast.meter.record import Ending, EnergyRecord, GpuUse, Method
-from slurmcast.model import Decision, Estimate, GpuRequest, Interval, Job, Outcome, Reading, Source, Submission
-from slurmcast.store.reports import Reports, Scope
+from slurmcast.model import Decision, Estimate, Interval, Job, Reading, Source, Submission
 from slurmcast.store.schema import MIGRATIONS
-from slurmcast.store.store import KappaSetting, Link, NewSubmission, Origin, Store, StoreError
+from slurmcast.store.store import KappaSetting, Link, NewSubmission, Store, StoreError
 
 READING = Reading("key", "secret text", {"epochs": 3.0}, gpus_total=2, partitions=("a100",))
 SUBMISSION = Submission(
@@ -26,19 +22,11 @@ NEW = NewSubmission(SUBMISSION, READING, "text", ("a100", "a6000"), "f.job")
 LATER = replace(NEW, spool_name="g.job", submission=replace(SUBMISSION, submit_time=900))
 ESTIMATE = Estimate("a100", 2, Interval(1.0, 2.0, 3.0), None, Source.PRIOR)
 JOB = Job(7, "alice", 1000, "x", "PENDING", "None", ("a100",), 101)
-OUTCOME = Outcome(7, 101, "a100", "a100", 2, "COMPLETED", 110, 130, 20.0)
 
 
 def claim(store: Store, job: Job, submission: int) -> None:
     store.see([job])
     store.claim(job, submission)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "store.db", "lab")
-    yield opened
-    opened.close()
 
 
 def test_a_spool_file_counts_once(store: Store) -> None:
@@ -177,138 +165,6 @@ def test_submissions_without_a_job_expire(store: Store) -> None:
     claim(store, JOB, store.add(replace(NEW, spool_name="g.job"), [ESTIMATE]))
     assert store.expire(before=1000) == 1
     assert store.counts() == {"submission": 1, "estimate": 1, "job": 1, "outcome": 0, "unencoded": 0}
-
-
-def test_outcomes_count_once_and_energy_may_come_later(store: Store) -> None:
-    claim(store, JOB, store.add(NEW, []))
-    assert store.add_outcomes([OUTCOME, OUTCOME]) == 1
-    assert store.labels()[0].outcome.energy_kwh is None
-    assert store.add_outcomes([replace(OUTCOME, energy_kwh=1.5)]) == 0
-    assert store.add_outcomes([OUTCOME]) == 0
-    assert [label.outcome.energy_kwh for label in store.labels()] == [1.5]
-    assert store.add_outcomes([replace(OUTCOME, start_time=500, state="NODE_FAIL")]) == 1
-    assert [label.outcome.state for label in store.labels()] == ["COMPLETED"]
-
-
-@pytest.mark.parametrize(
-    "amount",
-    [
-        *({"elapsed_s": number} for number in (float("nan"), float("inf"), -1.0, 1e300)),
-        *({"energy_kwh": number} for number in (float("nan"), -1.0, 1e300, 1e-300)),
-        {"gpu_memory_gb": 1e300},
-        {"host_energy_kwh": -1.0},
-        {"gpu_utilisation": -0.1},
-    ],
-)
-def test_what_no_run_can_have_is_not_stored(
-    store: Store, tmp_path: Path, amount: dict[str, float], caplog: pytest.LogCaptureFixture
-) -> None:
-    assert store.add_outcomes([replace(OUTCOME, job_id=8, **amount), OUTCOME]) == 1
-    assert "a run of job 8 is left out" in caplog.text
-    store.add_outcomes([replace(OUTCOME, **amount)])
-    assert store.energies([(7, 101, 110)]) == [None]
-    reports = Reports(tmp_path / "store.db", "lab")
-    assert [len(chunk) for chunk in reports.runs(Scope(0, 2e9))] == [1]
-    reports.close()
-
-
-def test_an_energy_that_no_run_can_have_is_not_joined(store: Store) -> None:
-    use = GpuUse("u", 1e-290, Method.SAMPLED, 0.0, 20.0, 0.0, None, None, None, None)
-    store.add_energy([EnergyRecord("lab", 7, 110, "n1", 1, 110.0, 130.0, Ending.EPILOG, 1, "", (use,))])
-    store.add_outcomes([replace(OUTCOME, gpus=1)])
-    assert store.energies([(7, 101, 110)]) == [None]
-
-
-def test_tasks_of_an_array_count_for_its_submission(store: Store) -> None:
-    claim(store, JOB, store.add(NEW, []))
-    tasks = [replace(OUTCOME, job_id=7 + n, array_job_id=7, start_time=110 + n) for n in range(3)]
-    assert store.add_outcomes(tasks) == 3
-    assert [label.outcome.job_id for label in store.labels()] == [7, 8, 9]
-    assert store.add_outcomes([replace(OUTCOME, job_id=50, array_job_id=40)]) == 1
-    assert len(store.labels()) == 3
-
-
-# man sacct, JOB STATE CODES and JOB STATE FLAGS.
-STATES = (
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PENDING", "PREEMPTED",
-    "RUNNING", "SUSPENDED", "TIMEOUT", "COMPLETING", "CONFIGURING", "EXPEDITING", "LAUNCH_FAILED", "POWER_UP_NODE",
-    "RECONFIG_FAIL", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESIZING", "RESV_DEL_HOLD", "REVOKED", "SIGNALING",
-    "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "UPDATE_DB",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_only_completed_runs_are_labels(store: Store, state: str) -> None:
-    claim(store, JOB, store.add(NEW, []))
-    store.add_outcomes([replace(OUTCOME, state=state)])
-    assert len(store.labels()) == (state == "COMPLETED")
-    origin = Origin.of(SUBMISSION, READING)
-    assert len(store.past(origin)) == len(store.labels())
-    assert bool(store.origins([replace(OUTCOME, state=state)])) == (state == "COMPLETED")
-
-
-@pytest.mark.parametrize(
-    ("part", "is_label"),
-    [
-        ({"state": "RESIZING"}, False),
-        ({"state": "RESIZING", "end_time": 109}, True),
-        ({"state": "RESIZING", "job_id": 8}, True),
-        ({"state": "REQUEUED"}, True),
-    ],
-)
-def test_the_last_part_of_a_resized_job_is_no_label(store: Store, part: dict[str, Any], is_label: bool) -> None:
-    """Accounting has a record for each size, the last one COMPLETED."""
-    claim(store, JOB, store.add(NEW, []))
-    store.add_outcomes([OUTCOME, replace(OUTCOME, **{"submit_time": 50, "start_time": 60, "end_time": 110, **part})])
-    assert [label.outcome for label in store.labels()] == [OUTCOME] * is_label
-
-
-def test_labels_of_the_same_work_share_its_reading(store: Store) -> None:
-    """The reading is most of what there is to decode."""
-    for job_id in (7, 8):
-        job = replace(JOB, job_id=job_id)
-        claim(store, job, store.add(replace(NEW, spool_name=f"{job_id}.job"), []))
-        store.add_outcomes([replace(OUTCOME, job_id=job_id)])
-    one, other = store.labels()
-    assert one.reading is other.reading
-    assert one.reading == replace(READING, text="")
-
-
-def test_labels_have_gpus_of_their_own(store: Store) -> None:
-    shared = replace(READING, gpus=GpuRequest(per_node=1, shared=True))
-    claim(store, JOB, store.add(replace(NEW, reading=shared), []))
-    store.add_outcomes([replace(OUTCOME, energy_kwh=1.5), replace(OUTCOME, gpus=0, start_time=115)])
-    assert [(label.outcome.start_time, label.outcome.energy_kwh) for label in store.labels()] == [(110, None)]
-
-
-def test_the_past_is_the_same_users_and_related(store: Store) -> None:
-    cases = {  # name of the job: what differs from SUBMISSION and READING
-        "same": ({}, {}),
-        "arguments": ({}, {"key": "other"}),
-        "edited": ({"script": b"new"}, {"key": "other"}),
-        "renamed and edited": ({"script": b"new", "name": "y"}, {"key": "other"}),
-        "bobs": ({"uid": 2000}, {}),
-    }
-    for job_id, (submission, reading) in enumerate(cases.values(), 1):
-        new = replace(NEW, submission=replace(SUBMISSION, **submission), reading=replace(READING, **reading))
-        job = replace(JOB, job_id=job_id, uid=new.submission.uid)
-        claim(store, job, store.add(replace(new, spool_name=f"{job_id}.job"), []))
-        store.add_outcomes([replace(OUTCOME, job_id=job_id, start_time=100 + job_id)])
-    store.add_outcomes([replace(OUTCOME, job_id=1, start_time=1, state="FAILED")])
-    origin = Origin.of(SUBMISSION, READING)
-
-    def found(origin: Origin, limit: int = 9) -> list[int]:
-        return [label.outcome.job_id for label in store.past(origin, limit)]
-
-    assert found(origin) == [3, 2, 1]  # the latest first
-    assert found(origin, limit=2) == [3, 2]
-    assert found(replace(origin, name="")) == [2, 1]
-    assert found(replace(origin, name="y")) == [4, 2, 1]
-    assert found(replace(origin, uid=2000)) == [5]
-    assert found(replace(origin, uid=3000)) == []
-    assert store.labels()[0].origin == store.origin(1, "key") == store.submission(1).origin == origin
-    assert store.origin(99, "key") is None
-    assert store.origins([OUTCOME, replace(OUTCOME, job_id=1), replace(OUTCOME, job_id=2, state="FAILED")]) == {origin}
 
 
 def test_decisions(store: Store) -> None:

@@ -20,8 +20,7 @@ from slurmcast.evaluate import evaluate
 from slurmcast.evaluation.promotion import verdict
 from slurmcast.probe import Registry
 from slurmcast.train import TrainError, rollback, train_from_store, versions
-from tests.unit.probe_world import PARTITIONS
-from tests.unit.store_world import BEGAN, fill, jobs, site
+from tests.unit.store_world import BEGAN, fill, jobs, settings, site
 
 
 @pytest.fixture
@@ -157,12 +156,7 @@ def test_old_models_are_pruned_but_not_the_one_before(config: Config) -> None:
 
 def run(config: Config, *words: str) -> Result:
     """A slurmcast command with the site's configuration."""
-    path = config.paths.state_dir / "slurmcast.toml"
-    lines = ['cluster = "test"', "[paths]", *(f'{n} = "{config.paths.state_dir}"' for n in ("run_dir", "state_dir"))]
-    for name, gpu_type in PARTITIONS.items():
-        lines += ["[[partition]]", f'name = "{name}"', f'gpu_type = "{gpu_type}"']
-    path.write_text("\n".join(lines))
-    return CliRunner().invoke(main, ["--config", str(path), *words])
+    return CliRunner().invoke(main, ["--config", str(settings(config)), *words])
 
 
 def answer_of(config: Config, *words: str) -> Any:

@@ -29,7 +29,7 @@ from slurmcast.model import Estimate
 from slurmcast.probe import Example, Model, Registry
 from slurmcast.store.store import Store
 from slurmcast.train import TrainError, said, train_from_store, train_when_due
-from tests.unit.store_world import fill, jobs, site
+from tests.unit.store_world import fill, jobs, settings, site
 
 
 @pytest.fixture
@@ -188,10 +188,7 @@ def test_a_look_at_no_time_is_none(tmp_path: Path, at: str) -> None:
 
 def command(config: Config, *words: str) -> list[str]:
     """A slurmcast command with the site's configuration."""
-    path = config.paths.state_dir / "slurmcast.toml"
-    lines = ['cluster = "test"', "[paths]", *(f'{n} = "{config.paths.state_dir}"' for n in ("run_dir", "state_dir"))]
-    path.write_text("\n".join(lines))
-    return [sys.executable, "-m", "slurmcast.cli", "--config", str(path), *words]
+    return [sys.executable, "-m", "slurmcast.cli", "--config", str(settings(config)), *words]
 
 
 def test_two_trainings_at_a_time_are_one_too_many(config: Config) -> None:

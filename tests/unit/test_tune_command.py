@@ -13,10 +13,11 @@ from click.testing import CliRunner, Result
 
 from slurmcast.cli import main
 from slurmcast.config import Config, load
-from slurmcast.model import Estimate, GpuRequest, Interval, Job, Outcome, Reading, Source, Submission
+from slurmcast.model import Estimate, GpuRequest, Interval, Job, Outcome, Reading, Source
 from slurmcast.simulate.tuning import DAY_S
-from slurmcast.store.store import NewSubmission, Store
+from slurmcast.store.store import Store
 from tests.unit.daemon_harness import Daemon, daemon_in
+from tests.unit.store_world import submitted
 
 BEGAN = 1_700_000_000
 DAYS, JOBS = 12, 10
@@ -35,15 +36,13 @@ def fill(config: Config, days: int) -> None:
         time_s = float(rng.lognormal(7.5, 1))
         kwh = time_s * 0.4 / 3600
         script = b"#!/bin/bash\n# %d" % number
-        submission = Submission(1000, "alice", "job", at, script, len(script))
         reading = Reading(f"key{number}", "", {}, GpuRequest(per_job=1), 1, (), 10**6)
         estimates = [
             Estimate("a100", 1, interval(time_s), interval(kwh), Source.PROBE),
             Estimate("a6000", 1, interval(2 * time_s), interval(kwh / 5), Source.PROBE),
         ]
         job = Job(number + 1, "alice", 1000, "job", "PENDING", "", ("a100",), at)
-        store.see([job])
-        store.claim(job, store.add(NewSubmission(submission, reading, f"text{number}"), estimates))
+        submitted(store, job, reading, estimates, script, f"text{number}")
         start = at + number % JOBS // 4 * 7200
         store.add_outcomes(
             [Outcome(number + 1, at, "a100", "a100", 1, "COMPLETED", start, start + int(time_s), time_s, kwh)]
