@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from slurmcast.probe.examples import Example
 from slurmcast.probe.history import Kin, Run
 from slurmcast.store.promises import Promise
-from slurmcast.store.records import Label, Origin
+from slurmcast.store.records import MOST_KIN, Label, Origin
 
 Finished = TypeVar("Finished", Label, Promise)
 
@@ -41,7 +41,12 @@ def examples(labels: Iterable[Label], vectors: Mapping[str, NDArray[np.float32]]
 
 
 def runs(labels: Iterable[Label], origin: Origin) -> list[Run]:
-    """The runs among ``labels`` that are the same user's and related to ``origin``, without impossible ones."""
+    """The latest runs among ``labels`` that are the same user's and related to ``origin``, as many as history is told
+    from; without impossible ones."""
+    known = ((kinship(label.origin, origin), label) for label in labels if label.outcome.is_possible)
+    related = [(kin, label) for kin, label in known if kin is not None]
+    latest = sorted(related, key=lambda pair: pair[1].outcome.start_time, reverse=True)[:MOST_KIN]
+    of_one = of_one_kind(label for _, label in latest)
     return [
         Run(
             kin=kin,
@@ -52,8 +57,7 @@ def runs(labels: Iterable[Label], origin: Origin) -> list[Run]:
             energy_kwh=label.outcome.energy_kwh,
             ended=label.outcome.end_time,
         )
-        for label in of_one_kind(label for label in labels if label.outcome.is_possible)
-        if (kin := kinship(label.origin, origin)) is not None
+        for (kin, _), label in zip(latest, of_one, strict=True)
     ]
 
 

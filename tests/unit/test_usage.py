@@ -15,7 +15,7 @@ from slurmcast.cluster.usage import READERS, Finished, alone, read
 from slurmcast.config import ConfigError, parse
 from slurmcast.labels import of_one_kind, runs
 from slurmcast.model import Outcome, Reading
-from slurmcast.store.records import Label, Origin
+from slurmcast.store.records import MOST_KIN, Label, Origin
 
 OUTCOME = Outcome(7, 990, "a100", "a100", 2, "COMPLETED", 1000, 1012, 12.0)
 NO_VAL, NO_VAL64 = 0xFFFFFFFE, 0xFFFFFFFFFFFFFFFE
@@ -137,6 +137,17 @@ def test_labels_of_one_kind(methods: list[str], known: list[bool]) -> None:
 def test_runs_that_can_not_be_are_no_history(amount: dict[str, float], counts: bool) -> None:
     label = Label("k", "t", Reading("k", "", {}), replace(OUTCOME, **amount), Origin(1, "k", "", ""))
     assert len(runs([label], label.origin)) == counts
+
+
+def test_history_is_told_from_the_latest_runs_of_its_kin() -> None:
+    origin, other = Origin(1, "k", "s", "n"), Origin(2, "k", "s", "n")
+    mine = [(replace(OUTCOME, start_time=n, end_time=n + 1, energy_kwh=1.0), origin) for n in range(MOST_KIN + 5)]
+    old = replace(mine[0][0], energy_method="slurm")
+    later = replace(OUTCOME, start_time=10**6, end_time=10**6 + 1, energy_kwh=1.0, energy_method="slurm")
+    labels = [Label("k", "t", Reading("k", "", {}), *one) for one in [(old, origin), *mine[1:], (later, other)]]
+    found = runs(labels, origin)
+    assert [run.ended for run in found] == list(range(MOST_KIN + 5, 5, -1))
+    assert all(run.energy_kwh == 1.0 for run in found), "another user's and older energies of another kind don't matter"
 
 
 def test_energy_is_of_one_kind() -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from slurmcast.codec import from_json, to_json
 from slurmcast.model import Outcome, Reading, Submission
@@ -125,6 +125,16 @@ class Link:
     """False where another submission of the same second may be the right one, which the script will tell."""
 
 
+class Version(NamedTuple):
+    """A submission that a job was made of, as it is at a time: equal ones tell the same."""
+
+    submission: int
+    certain: bool
+    model: str | None
+    estimated_at: float | None
+    """In Unix seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """A job as the store remembers it."""
@@ -160,6 +170,10 @@ class Label:
     reading: Reading
     outcome: Outcome
     origin: Origin
+
+
+MOST_KIN = 60
+"""Runs from which a user's next one is told: the latest of those related to it."""
 
 
 def readable(text: str) -> str:

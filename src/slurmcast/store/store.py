@@ -15,6 +15,7 @@ from slurmcast.model import Decision, Estimate, Job, Outcome, Reading
 from slurmcast.store.database import THE_JOB, StoreError
 from slurmcast.store.promises import Promises
 from slurmcast.store.records import (
+    MOST_KIN,
     STORED,
     KappaSetting,
     Known,
@@ -23,6 +24,7 @@ from slurmcast.store.records import (
     NewSubmission,
     Origin,
     Stored,
+    Version,
     readable,
     stored,
 )
@@ -134,6 +136,19 @@ class Store(Promises):
         """The submission that the job was made of, None where that isn't known."""
         row = self._db.execute(f"SELECT submission, certain FROM job WHERE {THE_JOB}", self._key(job)).fetchone()
         return None if row is None or row[0] is None else Link(int(row[0]), bool(row[1]))
+
+    def versions(self, jobs: Iterable[Job]) -> dict[tuple[int, int], Version]:
+        """What the jobs, and the arrays that they are of, were made of, by job id and submit time, as far as that is
+        known: of all at once, since :meth:`link` would be asked for thousands."""
+        keys = {(number, job.submit_time) for job in jobs for number in (job.job_id, job.array_job_id) if number}
+        rows = self._db.execute(
+            "SELECT job.job_id, job.submit_time, submission.id, certain, model, estimated_at "
+            "FROM json_each(?) AS wanted "
+            "CROSS JOIN job ON job.cluster = ? AND job.job_id = wanted.value ->> 0 "
+            "AND job.submit_time = wanted.value ->> 1 CROSS JOIN submission ON submission.id = job.submission",
+            (json.dumps(list(keys)), self._cluster),
+        )
+        return {(row[0], row[1]): Version(row[2], bool(row[3]), row[4], row[5]) for row in rows}
 
     def claim(self, job: Job, submission: int, certain: bool = True) -> None:
         """Remember that the submission became this job, which :meth:`see` has seen."""
@@ -294,7 +309,7 @@ class Store(Promises):
         keys = {(self._cluster, o.array_job_id or o.job_id, o.submit_time) for o in completed}
         return {Origin(*row) for key in keys for row in self._db.execute(query, key)}
 
-    def past(self, origin: Origin, limit: int = 60) -> list[Label]:
+    def past(self, origin: Origin, limit: int = MOST_KIN) -> list[Label]:
         """The latest of :meth:`labels` that are the same user's, and of the same work, script or job name."""
         kin = {"key": origin.key, "script_sha256": origin.script_sha256, "name": origin.name}
         known = {column: value for column, value in kin.items() if value}
