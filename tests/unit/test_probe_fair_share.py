@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 from slurmcast.config import ProbeConfig
+from slurmcast.labels import examples
 from slurmcast.probe import Example, Model, train
 from slurmcast.probe.examples import latest, merged
 from slurmcast.probe.fair_share import PARTS, allotted, shares
@@ -19,7 +22,9 @@ from slurmcast.probe.features import MAX_OWN, choose_numbers, unit
 from slurmcast.probe.intervals import calibrate, ends_for
 from slurmcast.probe.model import SETTINGS_FILE, TENSORS_FILE
 from slurmcast.probe.territory import survey
+from slurmcast.store.store import Store
 from tests.unit.probe_world import DIMENSIONS, NOISE, PARTITIONS, Script, World, known_scripts, new_scripts
+from tests.unit.store_world import fill, jobs, site
 
 MANY = 99
 """The user who runs many jobs."""
@@ -174,10 +179,26 @@ def test_ends_hold_where_one_of_three_users_runs_four_jobs_in_five() -> None:
     assert 0.78 < np.mean(inside) < 0.88
 
 
-def owned(examples: Sequence[Example], users: int = 5) -> list[Example]:
-    """``examples``, each script one user's."""
-    scripts = list(dict.fromkeys(example.vector.tobytes() for example in examples))
-    return [replace(example, owner=scripts.index(example.vector.tobytes()) % users) for example in examples]
+def test_ends_of_few_programs_are_no_wider_where_most_are_one_users() -> None:
+    values, owners = np.random.default_rng(0).normal(size=20), [0] * 16 + [1] * 3 + [2]
+    assert calibrate(values, ["a"] * 20, owners=owners) == calibrate(values, ["a"] * 20)
+
+
+def test_whose_a_job_is_comes_from_the_store(tmp_path: Path) -> None:
+    fill(config := site(tmp_path), jobs(30))
+    with closing(Store(config.paths.store, config.cluster)) as store:
+        labels = store.labels()
+    learned = examples(labels, dict.fromkeys((label.text_key for label in labels), VECTOR))
+    with closing(sqlite3.connect(config.paths.store)) as database:
+        uids = database.execute("SELECT uid FROM job").fetchall()
+    assert Counter((example.owner,) for example in learned) == Counter(uids)
+    assert len(set(uids)) > 9
+
+
+def owned(runs: Sequence[Example], users: int = 5) -> list[Example]:
+    """``runs``, each script's one user's."""
+    scripts = list(dict.fromkeys(run.vector.tobytes() for run in runs))
+    return [replace(run, owner=scripts.index(run.vector.tobytes()) % users) for run in runs]
 
 
 def different_scripts(world: World) -> list[Example]:
@@ -206,18 +227,18 @@ def holds(world: World, model: Model, scripts: Sequence[Script]) -> list[bool]:
 
 
 @pytest.mark.parametrize(
-    ("jobs", "scripts", "low"),
+    ("odd", "scripts", "low"),
     [(different_scripts, new_scripts, 0.6), (one_program, known_scripts, 0.75)],
     ids=["new", "known"],
 )
 def test_jobs_of_one_user_that_end_at_once_leave_others_their_intervals(
-    jobs: Callable[[World], list[Example]], scripts: Callable[[World], list[Script]], low: float
+    odd: Callable[[World], list[Example]], scripts: Callable[[World], list[Script]], low: float
 ) -> None:
     inside = []
     for seed in range(2):
         world = World(seed)
-        examples = [*owned(world.history(120, known_scripts(world))), *jobs(world)]
-        model = train(examples, ProbeConfig(targets=("time",)), encoder="test").model
+        runs = [*owned(world.history(120, known_scripts(world))), *odd(world)]
+        model = train(runs, ProbeConfig(targets=("time",)), encoder="test").model
         inside += holds(world, model, scripts(world))
     assert len(inside) > 150
     assert low < np.mean(inside) < 0.95
@@ -225,11 +246,11 @@ def test_jobs_of_one_user_that_end_at_once_leave_others_their_intervals(
 
 def test_no_model_tells_whose_jobs_it_has_learned_from(tmp_path: Path) -> None:
     world = World(0)
-    examples = owned(world.history(60, known_scripts(world)))
+    runs = owned(world.history(60, known_scripts(world)))
     files = []
     for name, owner in (("one", 1001), ("other", 523)):
         (folder := tmp_path / name).mkdir()
-        of = [replace(example, owner=owner + (example.owner or 0)) for example in examples]
+        of = [replace(run, owner=owner + (run.owner or 0)) for run in runs]
         model = train(of, ProbeConfig(targets=("time",)), encoder="test").model
         replace(model, figures={}).write(folder)
         files.append([(folder / part).read_bytes() for part in (SETTINGS_FILE, TENSORS_FILE)])

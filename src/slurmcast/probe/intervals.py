@@ -29,8 +29,8 @@ from slurmcast.probe.features import Array
 
 TAIL = 0.1
 """Share of jobs that may lie beyond each end of an interval."""
-LEAST = (1 - TAIL) / TAIL
-"""Independent residuals from which anything is told of such ends: 9."""
+LEAST = 15
+"""Independent residuals that have to be left where some count for less: of fewer, the largest makes the interval."""
 OWN = 20
 """Left-out residuals from which a GPU type has a scale of its own; below, that of all types together serves."""
 POOLED = "*"
@@ -70,7 +70,7 @@ def upper(values: Array, weights: Array, count: float, tail: float = TAIL) -> fl
 
 def tails(residuals: Array, counted: Shares) -> Tails | None:
     """The ends for ``residuals`` (truth minus prediction, in spreads), each as far as it is ``counted``. None where
-    there are fewer than :data:`LEAST` observations."""
+    there are fewer than 9 observations."""
     high, low = (upper(values, counted.weights, counted.count) for values in (residuals, -residuals))
     return None if high is None or low is None else Tails(min(-low, 0.0), max(high, 0.0))
 
