@@ -62,6 +62,12 @@ def test_an_energy_that_no_run_can_have_is_not_joined(store: Store) -> None:
     assert store.energies([(7, 101, 110)]) == [None]
 
 
+def test_labels_are_counted_by_their_end(store: Store) -> None:
+    submitted(store, JOB, READING)
+    store.add_outcomes([OUTCOME, replace(OUTCOME, start_time=200, end_time=210)])
+    assert [store.label_count(after) for after in (0, 129, 130, 209, 210, float("inf"))] == [2, 2, 1, 1, 0, 0]
+
+
 def test_tasks_of_an_array_count_for_its_submission(store: Store) -> None:
     submitted(store, JOB, READING)
     tasks = [replace(OUTCOME, job_id=7 + n, array_job_id=7, start_time=110 + n) for n in range(3)]

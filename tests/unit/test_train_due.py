@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from slurmcast.model import Estimate
 from slurmcast.probe import Example, Model, Registry
 from slurmcast.store.store import Store
 from slurmcast.train import TrainError, said, train_from_store, train_when_due
-from tests.unit.store_world import fill, jobs, settings, site
+from tests.unit.store_world import BEGAN, fill, jobs, settings, site
 
 
 @pytest.fixture
@@ -78,6 +79,18 @@ def test_from_the_first_jobs_to_drift(config: Config) -> None:
     seen = last_look(config.paths.models)
     assert seen is not None and not seen.alarms and seen.model == in_use(config)
     assert [t.result for t in trainings(config.paths.models)] == ["promoted", "promoted"]
+
+
+def test_in_a_store_begun_anew_every_job_is_new(config: Config) -> None:
+    fill(config, jobs(80))
+    assert train_when_due(config)["promoted"]
+    for file in config.paths.state_dir.glob("store.db*"):
+        file.unlink()
+    now, every = int(time.time() - BEGAN) // 60 + 1, jobs(90, seed=1)
+    fill(config, every[:30], first=now)
+    assert "30 of 60 jobs" in train_when_due(config)["because"]
+    fill(config, every[30:], first=now + 30)
+    assert "90 jobs have finished since the model in use was trained" in train_when_due(config)["because"]
 
 
 def test_a_model_of_another_release_is_replaced_at_once(config: Config) -> None:

@@ -16,6 +16,7 @@ from slurmcast.config import Config
 from slurmcast.drift.due import Due, due
 from slurmcast.drift.figures import Alarm, Row, alarms, table
 from slurmcast.drift.trainings import Training, trainings
+from slurmcast.probe.choice import learned_until
 from slurmcast.probe.model import Model
 from slurmcast.store.store import Store
 
@@ -51,18 +52,24 @@ def look(config: Config, store: Store, model: Model | None) -> Look:
     tested = tested_rows(model.figures) if model is not None else ()
     unknown = next((row.unknown for row in tested if row.target == "time"), None)
     found = alarms(own, unknown, config.train.false_alarm_jobs)
-    learned = _learned(model, done) if model is not None else None
-    tried, lost = (done[-1].labels, model is None and done[-1].promoted) if done else (None, False)
+    learned = _still_there(store, labels, *_learned(model, done)) if model is not None else None
+    tried = _still_there(store, labels, done[-1].labels, done[-1].began) if done else None
+    lost = model is None and bool(done) and done[-1].promoted
     answer = due(config.train, labels, learned, tried, [alarm.text for alarm in found], lost)
     version = model.version if model is not None else ""
-    new = max(labels - (learned or 0), 0)
-    return Look(time.time(), version, labels, new, answer, tuple(found), table(last), tested)
+    return Look(time.time(), version, labels, labels - (learned or 0), answer, tuple(found), table(last), tested)
 
 
-def _learned(model: Model, done: Sequence[Training]) -> int:
-    """What ``labels`` was when the model was trained."""
-    own = (training.labels for training in done if training.model == model.version)
-    return next(own, int(model.figures.get("examples", 0)))
+def _learned(model: Model, done: Sequence[Training]) -> tuple[int, float]:
+    """How many labels there were when the model was trained, and when that was."""
+    own = ((training.labels, training.began) for training in done if training.model == model.version)
+    return next(own, (int(model.figures.get("examples", 0)), learned_until(model)))
+
+
+def _still_there(store: Store, labels: int, then: int, at: float) -> int:
+    """How many of the ``labels`` were there at the time ``at``, when there were ``then``: fewer where the store has
+    been begun anew since. What is imported later is new, whenever it ended."""
+    return min(then, labels - store.label_count(ended_after=at))
 
 
 def tested_rows(figures: Mapping[str, Any]) -> tuple[Row, ...]:

@@ -288,9 +288,10 @@ class Store(Promises):
         """Completed runs on GPUs whose submission is known, oldest first. Energy of shared GPUs is nobody's own."""
         return self._labels(f"{_LABELS} ORDER BY outcome.start_time, outcome.job_id", (self._cluster,))
 
-    def label_count(self) -> int:
-        """How many :meth:`labels` there are, without reading them."""
-        return int(self._db.execute(f"SELECT count(*) FROM ({_LABELS})", (self._cluster,)).fetchone()[0])
+    def label_count(self, ended_after: float = 0) -> int:
+        """How many :meth:`labels` there are that ended after that time (Unix seconds), without reading them."""
+        query = f"SELECT count(*) FROM ({_LABELS} WHERE outcome.outcome ->> 'end_time' > ?)"
+        return int(self._db.execute(query, (self._cluster, ended_after)).fetchone()[0])
 
     def origin(self, submission: int, key: str) -> Origin | None:
         """That of a submission with ``key`` as its work; None where the submission has expired."""
