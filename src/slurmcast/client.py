@@ -22,6 +22,8 @@ ENVIRONMENT = (
 
 TOO_LONG = 413
 """The status where less at a time would do."""
+FORGOTTEN = 409
+"""The status where the daemon doesn't know what it was told before."""
 
 
 class ClientError(Exception):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from slurmcast.config import Config, Paths
 from slurmcast.store.store import Store
 from tests.unit.hook_harness import Hook
 from tests.unit.munge_harness import munged_of
@@ -25,6 +26,12 @@ def lua(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def hook(lua: str, tmp_path: Path) -> Hook:
     return Hook(lua, tmp_path)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    """A configuration whose folders are the test's own."""
+    return Config(paths=Paths(run_dir=tmp_path, state_dir=tmp_path, agent_state_dir=tmp_path))
 
 
 @pytest.fixture

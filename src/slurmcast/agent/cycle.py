@@ -21,6 +21,7 @@ import numpy as np
 
 from slurmcast.agent.decisions import Decisions
 from slurmcast.agent.energy_writer import EnergyWriter
+from slurmcast.agent.exchange import Exchange
 from slurmcast.agent.journal import Before, Journal
 from slurmcast.agent.known import Memo
 from slurmcast.agent.plan import Plan, plan
@@ -56,6 +57,8 @@ class Agent:
     client: Client
     journal: Journal
     clock: Callable[[], float] = time.time
+    exchange: Exchange = field(init=False)
+    """What the daemon is told of pending jobs, and what it says of them."""
     refused: dict[str, float] = field(default_factory=dict)
     """What Slurm refused -> until when it isn't asked again."""
     told: Told = field(default_factory=dict)
@@ -83,6 +86,7 @@ class Agent:
     """Writes measured energy to Slurm's accounting, where the site wants that."""
 
     def __post_init__(self) -> None:
+        self.exchange = Exchange(self.client)
         path = self.config.agent.price_file
         if path is not None:
             self.prices = SeriesFile(path, "agent.price_file", "energy counts alike at all hours", (CARBON, PRICE))
@@ -129,13 +133,7 @@ class Agent:
         """What is known of the moment, and kappa as it is set now."""
         running = [job for job in jobs if job.state == "RUNNING" and _asks_for_gpus(job)]
         fresh = [job for job in running if (job.job_id, job.submit_time) not in self.running]
-        body = {
-            "jobs": [to_json(job) for job in pending],
-            "running": [to_json(job) for job in fresh],
-            "default": [p.name for p in partitions if p.default],
-        }
-        answer = self.client.request("POST", "/v1/agent/jobs", body)
-        known = {(entry["job_id"], entry["submit_time"]): entry for entry in answer["jobs"]}
+        known, answer = self.exchange.ask(pending, fresh, [p.name for p in partitions if p.default])
         self._read_back(j for j in pending if known.get((j.job_id, j.submit_time), {}).get("script_wanted"))
         self.taken_over = []
         rows = tuple(self._pending(job, known.get((job.job_id, job.submit_time), {})) for job in pending)

@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 
 from slurmcast.codec import from_json, to_json
 from slurmcast.config import Config
@@ -19,6 +20,7 @@ from slurmcast.daemon.kappa_api import kappas
 from slurmcast.daemon.news import News
 from slurmcast.daemon.requests import Answer, Ask, Refused
 from slurmcast.daemon.views import Place
+from slurmcast.daemon.waiting import Waiting, WaitingJobs
 from slurmcast.labels import kinship
 from slurmcast.model import Decision, Job, Outcome
 from slurmcast.store.records import Link
@@ -30,7 +32,7 @@ MAX_UNMATCHED = 200
 
 
 class AgentApi:
-    """What only the agent may ask. ``pending`` is what it saw last, ``places`` (by job id) the order that it wants;
+    """What only the agent may ask. ``waiting`` is what it saw last, ``places`` (by job id) the order that it wants;
     both are used in the store's thread alone."""
 
     def __init__(self, config: Config, desk: Desk, estimator: Estimator, intake: Intake, news: News) -> None:
@@ -38,71 +40,66 @@ class AgentApi:
         self._intake, self._news = intake, news
         self._default: tuple[str, ...] = ()
         self._unmatched: list[Job] = []
-        self.pending: list[Job] = []
+        self.waiting = WaitingJobs()
         self.places: dict[int, Place] = {}
 
     async def jobs(self, ask: Ask) -> Answer:
-        """Match pending jobs, and those that started before they were seen, with submissions; what is known of each
-        pending one, and what was expected of the others."""
+        """Match pending jobs, and those that started before they were seen, with submissions; what is news of the
+        pending ones, and what was expected of the others."""
         revision = self._news.revision  # before the look: what comes during it is news
         jobs = [from_json(Job, record) for record in ask.field("jobs", list)]
+        since, gone = ask.body.get("since"), [(int(i), int(t)) for i, t in ask.field("gone", list, [])]
         started = [from_json(Job, record) for record in ask.field("running", list, [])]
         default = tuple(str(name) for name in ask.field("default", list, []))
-        answer, outdated = await self._desk.do(lambda store: self._look(store, jobs, started, default))
+
+        def look(store: Store) -> tuple[Answer, list[Stored]]:
+            self._default = default
+            self.waiting.take(since, jobs, gone)
+            return self._look(store, jobs, started)
+
+        answer, outdated = await self._desk.do(look)
         self._intake.again(outdated)
         return answer | {"revision": revision}
 
-    def _look(
-        self, store: Store, jobs: list[Job], started: list[Job], default: tuple[str, ...]
-    ) -> tuple[Answer, list[Stored]]:
-        self.pending, self._default = jobs, default
-        as_submitted = _as_submitted([*jobs, *started, *self._unmatched])
-        store.see([*jobs, *as_submitted])
+    def _look(self, store: Store, changed: list[Job], started: list[Job]) -> tuple[Answer, list[Stored]]:
+        as_submitted = _as_submitted([*self.waiting.unknown, *started, *self._unmatched])
+        store.see([*changed, *as_submitted])
         _match(store, as_submitted)
         store.promise_started([*started, *self._unmatched])
         # A running job is told once, but its spool file may come later.
         unmatched = [job for job in [*self._unmatched, *started] if _link(store, job) is None]
         self._unmatched = unmatched[-MAX_UNMATCHED:]
-        known, outdated = [], []
-        for job in jobs:
-            link = _link(store, job)
-            if link is None:
-                known.append(self._unknown(job))
-                continue
-            stored = store.submission(link.submission)
-            known.append(self._known(store, job, stored, link.certain))
-            if stored.model is not None and stored.model != self._estimator.model_version:
-                outdated.append(stored)
+        self.waiting.look_up(store)
+        news = [told for waiting in self.waiting.all if (told := self._told(waiting)) is not None]
         running = [_expected(store, job) for job in started]
-        return {"jobs": known, "running": running, "kappa": to_json(kappas(store, self._config))}, outdated
+        kappa = to_json(kappas(store, self._config))
+        answer = {"look": self.waiting.done(), "jobs": news, "running": running, "kappa": kappa}
+        return answer, [store.submission(submission) for submission in self._outdated()]
 
-    def _unknown(self, job: Job) -> Answer:
-        # The spool file of a fresh job may still be on its way: read back only what has waited a while.
-        late = time.time() - job.submit_time > self._config.daemon.readback_after_s
-        return {"job_id": job.job_id, "submit_time": job.submit_time, "script_wanted": late and self._wants(job)}
+    def _told(self, waiting: Waiting) -> Answer | None:
+        job, facts = waiting.job, waiting.facts
+        if facts is None:
+            # The spool file of a fresh job may still be on its way: read back only what has waited a while.
+            late = time.time() - job.submit_time > self._config.daemon.readback_after_s
+            return waiting.news(final=False, script_wanted=late and self._wants(job))
+        submission, certain, model, _ = facts.version
+        final = model is not None and not self._intake.is_awaited(submission)
+        doubtful = not certain or not facts.complete or self._is_lost(submission, model)
+        return waiting.news(final=final, script_wanted=doubtful and self._wants(job))
 
-    def _known(self, store: Store, job: Job, stored: Stored, certain: bool) -> Answer:
-        begin_time = stored.submission.begin_time
-        return {
-            "job_id": job.job_id,
-            "submit_time": job.submit_time,
-            "estimates": to_json(store.estimates(stored.id)),
-            "final": stored.model is not None and not self._intake.is_awaited(stored.id),
-            "grace_until": begin_time if begin_time == job.begin_time else 0,
-            "partition_named": bool(stored.named),
-            "allowed_partitions": list(stored.named),
-            "opted_in": stored.reading.opted_in,
-            "opted_out": stored.reading.opted_out,
-            "script_wanted": self._wants(job) and (not certain or not stored.complete or self._is_lost(stored)),
-        }
+    def _outdated(self) -> list[int]:
+        """The pending submissions that another model than the present one estimated, as many as can be queued."""
+        versions = (waiting.facts.version for waiting in self.waiting.all if waiting.facts is not None)
+        others = (v.submission for v in versions if v.model not in (None, self._estimator.model_version))
+        return list(islice((number for number in others if number not in self._intake.queued), self._intake.room))
 
     def _wants(self, job: Job) -> bool:
         """Whether a script that the agent reads back now can be dealt with."""
         return job.batch and not self._intake.full
 
-    def _is_lost(self, stored: Stored) -> bool:
+    def _is_lost(self, submission: int, model: str | None) -> bool:
         """Whether the estimate is still to be made and nobody is at it: a daemon was killed, its spool emptied."""
-        return stored.model is None and stored.id not in self._intake.queued
+        return model is None and submission not in self._intake.queued
 
     async def script(self, ask: Ask) -> Answer:
         """Take in the script that Slurm keeps for a job: it tells which submission the job was, or makes one."""
@@ -115,7 +112,7 @@ class AgentApi:
         if stored is None:
             made = await self._intake.add(record.submission(job, script, self._default))
             await self._desk.do(lambda store: store.claim(job, made))
-        elif not stored.complete or self._is_lost(stored):
+        elif not stored.complete or self._is_lost(stored.id, stored.model):
             await self._intake.complete(stored, stored.with_script(script))
         self._news.bump()
         return {}
@@ -153,7 +150,7 @@ class AgentApi:
         """The pending submissions of which these runs tell: same user, same work, script or job name."""
         origins = store.origins(outcomes)
         uids = {origin.uid for origin in origins}
-        links = (_link(store, job) for job in self.pending if job.uid in uids)
+        links = (_link(store, job) for job in self.waiting.jobs if job.uid in uids)
         waiting = (store.submission(link.submission) for link in links if link is not None)
         return [
             stored

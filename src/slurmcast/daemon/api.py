@@ -54,7 +54,7 @@ class Api:
         self._footprints = Footprints(config.footprint)
         self._agent = AgentApi(config, desk, estimator, intake, news)
         capture = CaptureApi(config, desk, intake)
-        kappa = KappaApi(config, desk, news, lambda: self._agent.pending)
+        kappa = KappaApi(config, desk, news, lambda: self._agent.waiting.jobs)
         self._energy = EnergyApi(config, desk)
         self.past = ImportApi(config, desk, estimator, intake)
         self._report = ReportApi(config, self._footprints)
@@ -184,7 +184,7 @@ class Api:
             if known is None or (known.uid != ask.caller.uid and not everything):
                 return None
             this = known.job_id, known.submit_time
-            waits = any((job.job_id, job.submit_time) == this for job in self._agent.pending)
+            waits = any((job.job_id, job.submit_time) == this for job in self._agent.waiting.jobs)
             return views.explanation(store, known, self._agent.places, self._footprints, time.time(), waits)
 
         answer = await self._desk.do(look)
@@ -196,7 +196,7 @@ class Api:
         everything, uid = ask.caller.is_operator(self._config.daemon), ask.caller.uid
 
         def look(store: Store) -> Answer:
-            seen = [job for job in self._agent.pending if everything or job.uid == uid]
+            seen = [job for job in self._agent.waiting.jobs if everything or job.uid == uid]
             return {"jobs": views.waiting(store, seen, self._agent.places, self._footprints, time.time())}
 
         return await self._desk.do(look)

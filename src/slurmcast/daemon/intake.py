@@ -82,6 +82,11 @@ class Intake:
         """Whether a script that is read back now would have to wait."""
         return self._queue.full() or len(self._postponed) >= MAX_POSTPONED
 
+    @property
+    def room(self) -> int:
+        """For how many submissions there is room in the queue."""
+        return MAX_WAITING - self._queue.qsize()
+
     async def watch(self) -> None:
         """Take in what lies in the spool and what comes. Ends only by cancellation."""
         while True:
