@@ -36,6 +36,11 @@ def width(estimate: Estimate) -> float:
     return math.log(estimate.time_s.p90 / estimate.time_s.p10)
 
 
+def known_everywhere(model: Model) -> Model:
+    """With a border that nothing lies beyond: to it all vectors that aren't near are of the class far."""
+    return replace(model, territory=replace(model.territory, limit=math.inf))
+
+
 def test_the_middle_is_the_rewriting_s_the_width_that_of_the_unknown(
     world_and_model: tuple[World, Model], script: Script
 ) -> None:
@@ -45,14 +50,24 @@ def test_the_middle_is_the_rewriting_s_the_width_that_of_the_unknown(
     assert all(e.source is Source.UNKNOWN for e in model.predict(vector, NUMBERS, GPUS))
     known = model.predict(script.vector, NUMBERS, GPUS)
     aligned = model.predict_rewritten(vector, script.vector, NUMBERS, GPUS)
-    # With a border that nothing lies beyond, the vector itself would be of the class far.
-    everywhere = replace(model, territory=replace(model.territory, limit=math.inf))
-    far = everywhere.predict(vector, NUMBERS, GPUS)
+    far = known_everywhere(model).predict(vector, NUMBERS, GPUS)
     for near, made, unknown in zip(known, aligned, far, strict=True):
         assert made.source is Source.ALIGN and made.partition == near.partition
         assert near.time_s is not None and made.time_s is not None and made.energy_kwh is not None
         assert made.time_s.p50 == pytest.approx(near.time_s.p50)
         assert width(near) < width(unknown) <= width(made) * (1 + 1e-9)
+
+
+def test_the_interval_reaches_what_would_be_told_without_the_rewriting(world_and_model: tuple[World, Model]) -> None:
+    world, model = world_and_model
+    vector, everywhere, away = foreign(world), known_everywhere(model), 0
+    for script in known_scripts(world):
+        aligned = model.predict_rewritten(vector, script.vector, NUMBERS, GPUS)
+        for made, own in zip(aligned, everywhere.predict(vector, NUMBERS, GPUS), strict=True):
+            assert made.time_s and own.time_s
+            away += not own.time_s.p10 <= made.time_s.p50 <= own.time_s.p90
+            assert made.time_s.p10 <= own.time_s.p50 <= made.time_s.p90
+    assert away > 0
 
 
 def test_a_rewriting_that_is_unknown_too_helps_nobody(world_and_model: tuple[World, Model]) -> None:

@@ -14,7 +14,7 @@ from slurmcast.config import ProbeConfig
 from slurmcast.model import Estimate, Source
 from slurmcast.probe import Example, Model, TrainingError, train
 from slurmcast.probe.features import AMOUNTS
-from slurmcast.probe.size_ratio import POWER_MARGIN
+from slurmcast.probe.model import POWER_MARGIN
 from tests.unit.probe_world import (
     DIMENSIONS,
     NOISE,
@@ -235,16 +235,20 @@ def test_power_stays_within_what_was_measured_whatever_a_script_says() -> None:
     ]
     model = train(examples, ProbeConfig(), encoder="test").model
 
-    def watts(batch_size: float, gpu_type: str) -> float:
-        numbers = {"epochs": 20.0, "batch_size": batch_size}
-        (e,) = model.predict(known_scripts(world)[0].vector, numbers, {gpu_type: 1})
-        assert e.time_s and e.energy_kwh
-        return e.energy_kwh.p50 * 3.6e6 / e.time_s.p50
+    def watts(script: Script, batch_size: float, partition: str) -> tuple[float, float, float]:
+        (e,) = model.predict(script.vector, {"epochs": 20.0, "batch_size": batch_size}, {partition: 2})
+        assert e.time_s and e.energy_kwh, e
+        return tuple(getattr(e.energy_kwh, q) / 2 * 3.6e6 / getattr(e.time_s, q) for q in ("p10", "p50", "p90"))
 
+    known = known_scripts(world)[0]
+    new = next(script for script in new_scripts(world) if model.knows(script.vector))
     for partition, gpu_type in PARTITIONS.items():
-        top = POWER_W[gpu_type] * 4**0.3
-        assert watts(128, partition) == pytest.approx(top, rel=0.1)
-        assert watts(1e6, partition) == pytest.approx(top * math.exp(POWER_MARGIN), rel=0.01)
+        least, most = (POWER_W[gpu_type] * factor**0.3 for factor in (0.5, 4))
+        assert watts(known, 128, partition)[1] == pytest.approx(most, rel=0.1)
+        assert watts(known, 1e6, partition)[1] == pytest.approx(most * math.exp(POWER_MARGIN), rel=0.01)
+        for batch_size in (1, 32, 1e6):
+            for told in (*watts(known, batch_size, partition), *watts(new, batch_size, partition)):
+                assert least * math.exp(-1.01 * POWER_MARGIN) < told < most * math.exp(1.01 * POWER_MARGIN)
 
 
 def test_works_that_ran_again_tell_how_far_runs_differ_on_one_type() -> None:

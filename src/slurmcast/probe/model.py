@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from slurmcast.model import Estimate, Interval, Source
+from slurmcast.model import J_PER_KWH, Estimate, Interval, Source
 from slurmcast.probe import per_type, size_ratio
 from slurmcast.probe.estimator import Estimator, Query
 from slurmcast.probe.intervals import Ends, Guess, Predictions, Tails, ends_for
@@ -24,6 +24,9 @@ from slurmcast.probe.threads import one_thread
 
 FORMAT = 8
 SETTINGS_FILE, TENSORS_FILE = "model.json", "model.safetensors"
+POWER_MARGIN = 0.1
+"""How far a power may lie beyond those measured on its GPU type, in logarithms: a chip has its limits, whatever numbers
+a script names."""
 FARTHEST = 30.0
 """Bound on predicted logarithms, so that nothing overflows."""
 
@@ -53,6 +56,8 @@ class Model:
     estimator: Estimator
     territory: Territory
     calibration: Calibration
+    powers: Mapping[str, tuple[float, float]]
+    """By GPU type the least and the largest mean power of one GPU that was measured, in W."""
     keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """GPU types on which each job ran that it has learned from, by the job's :func:`key_mark`."""
     figures: Mapping[str, Any] = field(default_factory=dict)
@@ -95,13 +100,14 @@ class Model:
         """Like :meth:`predict`, for a script that it doesn't know, by its rewriting in a style that it does.
 
         A rewriting says where to look; it makes the script no better known. So the middle is what the vector
-        ``rewritten`` gives, the spread the larger of what the two vectors give, and the ends are those of the class
-        *far*. Unknown where no such ends were found, or the rewriting isn't known either.
+        ``rewritten`` gives, the spread the larger of what the two vectors give and as much more as their middles lie
+        apart, and the ends are those of the class *far*. Unknown where no such ends were found, or the rewriting isn't
+        known either.
         """
         found: dict[str, Estimate] = {}
         if self.knows(rewritten) and (asked := self._queries(rewritten, numbers, gpus_by_partition)):
             p, own = self._predictions(asked), self._predictions(self._queries(vector, numbers, gpus_by_partition))
-            wide = {name: Guess(guess.middle, np.fmax(guess.spread, own[name].spread)) for name, guess in p.items()}
+            wide = {name: _wide(guess, own[name]) for name, guess in p.items()}
             found = self._estimates(asked, wide, dict.fromkeys(asked, "far"), Source.ALIGN, shared)
         return _for_all(gpus_by_partition, found)
 
@@ -158,9 +164,15 @@ class Model:
             }
             time, energy, memory = (of.get(target) for target in ("time", "energy", "memory"))
             if time is not None:
+                energy = energy and _possible(energy, time, self._powers(query.type), query.gpus)
                 energy, memory = (None, None) if shared else (energy, memory)
                 found[name] = Estimate(name, query.gpus, time, energy, source, memory)
         return found
+
+    def _powers(self, gpu_type: str) -> tuple[float, float]:
+        """The least and the largest power of one GPU that was measured, in W: of the type, else of all."""
+        of_all = self.powers.values()
+        return self.powers.get(gpu_type, (min(low for low, _ in of_all), max(high for _, high in of_all)))
 
     def write(self, folder: Path) -> None:
         """Write ``model.safetensors`` and ``model.json`` into ``folder``, which exists."""
@@ -182,6 +194,7 @@ class Model:
                 name: {gpu_type: [ends.low, ends.high] for gpu_type, ends in by_type.items()}
                 for name, by_type in self.calibration.items()
             },
+            "powers": {gpu_type: list(powers) for gpu_type, powers in self.powers.items()},
             "keys": {mark: sorted(types) for mark, types in sorted(self.keys.items())},
             "figures": self.figures,
             "tensors_sha256": hashlib.sha256(data).hexdigest(),
@@ -230,6 +243,7 @@ def _model(table: Mapping[str, Any], tensors: dict[str, NDArray[Any]], version: 
             name: {gpu_type: Tails(low, high) for gpu_type, (low, high) in by_type.items()}
             for name, by_type in table["calibration"].items()
         },
+        powers={gpu_type: (low, high) for gpu_type, (low, high) in table["powers"].items()},
         keys={mark: frozenset(types) for mark, types in table["keys"].items()},
         figures=dict(table["figures"].items()),
         version=version,
@@ -241,6 +255,23 @@ def _for_all(gpus_by_partition: Mapping[str, int], found: Mapping[str, Estimate]
     return tuple(
         found.get(name, Estimate(name, gpus, None, None, Source.UNKNOWN)) for name, gpus in gpus_by_partition.items()
     )
+
+
+def _wide(aligned: Guess, own: Guess) -> Guess:
+    """What is told of a rewriting, no surer than what is told of the script itself, and as far as that lies away."""
+    return Guess(aligned.middle, np.hypot(np.fmax(aligned.spread, own.spread), aligned.middle - own.middle))
+
+
+def _possible(energy: Interval, time: Interval, powers: tuple[float, float], gpus: int) -> Interval:
+    """``energy`` in kWh, each of its quantiles as much as GPUs of such ``powers`` (W) can take in that one of ``time``,
+    :data:`POWER_MARGIN` more or less. An interval that holds still does, as far as that of time does."""
+    low, high = powers[0] * math.exp(-POWER_MARGIN), powers[1] * math.exp(POWER_MARGIN)
+
+    def between(kwh: float, seconds: float) -> float:
+        gpu_kwh = seconds * gpus / J_PER_KWH
+        return min(max(kwh, gpu_kwh * low), gpu_kwh * high)
+
+    return Interval(between(energy.p10, time.p10), between(energy.p50, time.p50), between(energy.p90, time.p90))
 
 
 def _interval(middle: float, spread: float, ends: Tails | None) -> Interval | None:

@@ -26,9 +26,6 @@ from slurmcast.probe.territory import MIN_CLUSTERS, ONE_PROGRAM, Survey
 MAX_SAMPLES = 1000
 """Samples that are kept, the latest ones: at this number training for three targets takes some 65 s of CPU time on a
 busy machine, a prediction 17 ms."""
-POWER_MARGIN = 0.1
-"""How far a power may lie beyond those measured on its GPU type, in logarithms: a chip has its limits, whatever numbers
-a script names."""
 MIN_MEASURED = 9
 """Keys of which a quantity was measured, from which it is predicted."""
 QUANTITIES: Mapping[str, Callable[[Sample], tuple[float | None, int]]] = {
@@ -66,7 +63,7 @@ class SizeRatio:
         for name, recalibration in self.recalibrations.items():
             told = found[name].middle
             found[name] = replace(found[name], middle=np.where(known, told, recalibration.apply(told, inputs.types)))
-        return _targets(asked, found, inputs.types, self.processes)
+        return _targets(asked, found)
 
     def parts(self) -> tuple[Tensors, dict[str, Any]]:
         """See :class:`slurmcast.probe.estimator.Estimator`."""
@@ -122,8 +119,6 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
         if name in wanted and (found := _fit(name, samples, inputs, ahead(numbers, inputs.rows))) is not None
     }
 
-    processes = {name: process for name, (_, process) in fitted.items()}
-
     def without(folds: Sequence[Hashable], ways: Sequence[tuple[Sequence[Hashable], Inputs]]) -> list[dict[str, Guess]]:
         """Left-out quantities for each way of grouping, by processes that are refitted without folds of ``folds``."""
         crossed = {
@@ -144,10 +139,7 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
         return found
 
     keys = [sample.key for sample in samples]
-    known = [
-        _targets(samples, guesses, inputs.types, processes)
-        for guesses in without(keys, [(keys, inputs), (range(len(samples)), inputs)])
-    ]
+    known = [_targets(samples, guesses) for guesses in without(keys, [(keys, inputs), (range(len(samples)), inputs)])]
     new, recalibrations = None, {}
     if surveyed.far_tested:
         (guesses,) = without(surveyed.clusters, [(surveyed.clusters, unknown)])
@@ -157,7 +149,8 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
                 told = (guesses[name].middle[index], _measured(name, samples)[index], inputs.types[index], clusters)
                 recalibrations[name] = learn(*told, len(types))
                 guesses[name].middle[index] = learn_without(*told, len(types))
-        new = _targets(samples, guesses, inputs.types, processes)
+        new = _targets(samples, guesses)
+    processes = {name: process for name, (_, process) in fitted.items()}
     return Trained(
         estimator=SizeRatio(types, numbers, processes, typical, recalibrations),
         without_key=known[0],
@@ -197,28 +190,12 @@ def _levels(asked: Sequence[Asked], numbers: Numbers) -> tuple[Array, Array]:
     return levels, np.array([numbers.usual(job.numbers) for job in asked]).reshape(shape)
 
 
-def _possible(power: Guess, types: NDArray[np.int64], measured: Process) -> Guess:
-    """``power`` of jobs on ``types`` (n,), brought within what was ``measured`` on the type, :data:`POWER_MARGIN` more
-    or less, and no less sure than that range tells."""
-    low, high = np.empty(len(types)), np.empty(len(types))
-    for of_type in np.unique(types):
-        there = measured.targets[measured.inputs.types == of_type]
-        there = there if len(there) else measured.targets
-        low[types == of_type], high[types == of_type] = there.min() - POWER_MARGIN, there.max() + POWER_MARGIN
-    return Guess(np.clip(power.middle, low, high), np.minimum(power.spread, (high - low) / 2))
-
-
-def _targets(
-    asked: Sequence[Asked],
-    quantities: Mapping[str, Guess],
-    types: NDArray[np.int64],
-    processes: Mapping[str, Process],
-) -> Predictions:
-    """Targets of the jobs that are ``asked`` about, on ``types`` (n,), from quantities that ``processes`` told."""
+def _targets(asked: Sequence[Asked], quantities: Mapping[str, Guess]) -> Predictions:
+    """Targets of the jobs that are ``asked`` about, from quantities."""
     time = quantities["time"]
     found = {"time": time}
     if "power" in quantities:
-        power = _possible(quantities["power"], types, processes["power"])
+        power = quantities["power"]
         jobs = zip(asked, time.middle, power.middle, strict=True)
         energy = np.array([log_energy(t, p, job.gpus) for job, t, p in jobs])
         found["energy"] = Guess(energy, np.hypot(time.spread, power.spread))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -89,6 +90,7 @@ def _train(examples: list[Example], config: ProbeConfig, encoder: str, partition
         partitions={**partitions, **{example.partition: example.type for example in examples}},
         estimator=trained.estimator,
         territory=territory,
+        powers=_powers(samples),
         keys=_ran_on(samples),
         calibration=calibration,
         figures=found,
@@ -124,6 +126,15 @@ def _ran_on(samples: Iterable[Sample]) -> dict[str, frozenset[str]]:
     for sample in samples:
         types[key_mark(sample.key)].add(sample.type)
     return {mark: frozenset(found) for mark, found in types.items()}
+
+
+def _powers(samples: Iterable[Sample]) -> dict[str, tuple[float, float]]:
+    """By GPU type the least and the largest power of one GPU that was measured, in W."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for sample in samples:
+        if sample.log_power is not None:
+            found[sample.type].append(math.exp(sample.log_power))
+    return {gpu_type: (min(powers), max(powers)) for gpu_type, powers in found.items()}
 
 
 def _calibration(samples: list[Sample], trained: Trained, surveyed: Survey) -> dict[str, Ends]:
