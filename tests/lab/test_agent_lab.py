@@ -195,6 +195,7 @@ def set_times(job_id: int, a100_s: float, a6000_s: float) -> None:
     """Give the daemon an estimate as a probe would have made it."""
     with sqlite3.connect("/var/lib/slurmcast/store.db", timeout=20) as store:
         (submission,) = store.execute("SELECT submission FROM job WHERE job_id = ?", (job_id,)).fetchone()
+        store.execute("UPDATE submission SET estimated_at = ? WHERE id = ?", (time.time(), submission))
         for partition, upper in (("a100", a100_s), ("a6000", a6000_s)):
             interval = json.dumps({"p10": upper / 2, "p50": upper / 1.5, "p90": upper})
             store.execute(
