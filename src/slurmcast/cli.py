@@ -234,6 +234,7 @@ def train(
     First a model trained on the older jobs is tested on the newest ones: only where it isn't worse than what is in use,
     a model trained on all jobs is put to use. To be run as the daemon's user: runuser -u slurmcast -- slurmcast train
     """
+    from slurmcast.evaluation import show as told
     from slurmcast.train import TrainError, train_from_store, train_when_due, versions
     from slurmcast.train import rollback as go_back
 
@@ -245,13 +246,13 @@ def train(
         must_own_store(cfg, "slurmcast train")
     try:
         if listed:
-            emit(versions(cfg), as_json, show.versions)
+            emit(versions(cfg), as_json, told.versions)
         elif when_due:
-            emit(train_when_due(cfg), as_json, show.trained_when_due)
+            emit(train_when_due(cfg), as_json, told.trained_when_due)
         elif rollback is not None:
-            emit(go_back(cfg, rollback), as_json, show.rolled_back)
+            emit(go_back(cfg, rollback), as_json, told.rolled_back)
         else:
-            emit(train_from_store(cfg, kind, force), as_json, show.trained)
+            emit(train_from_store(cfg, kind, force), as_json, told.trained)
     except TrainError as error:
         raise Failure(str(error)) from None
 
@@ -274,6 +275,7 @@ def evaluate(cfg: config.Config, share: float, paper: bool, as_json: bool) -> No
     To be run as the daemon's user: runuser -u slurmcast -- slurmcast evaluate
     """
     from slurmcast.evaluate import evaluate as run
+    from slurmcast.evaluation import show as told
     from slurmcast.train import TrainError
 
     must_own_store(cfg, "slurmcast evaluate")
@@ -281,7 +283,7 @@ def evaluate(cfg: config.Config, share: float, paper: bool, as_json: bool) -> No
         answer = run(cfg, share, paper)
     except TrainError as error:
         raise Failure(str(error)) from None
-    emit(answer, as_json, show.evaluation)
+    emit(answer, as_json, told.evaluation)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 from slurmcast.config import Config
+from slurmcast.drift.figures import TARGETS
 from slurmcast.encoder.kinds import name_of
 from slurmcast.evaluation import estimators
-from slurmcast.evaluation.cases import TARGETS, Case, TooFewJobs, site, split
+from slurmcast.evaluation.cases import Case, TooFewJobs, site, split
 from slurmcast.evaluation.metrics import figures
 from slurmcast.extras import install
 from slurmcast.probe.choice import learned_until
@@ -18,8 +19,7 @@ from slurmcast.probe.examples import TrainingError
 from slurmcast.probe.model import Model
 from slurmcast.probe.prior import Site
 from slurmcast.probe.registry import Registry
-from slurmcast.store.store import Store
-from slurmcast.train import TrainError, in_use, known_jobs, said
+from slurmcast.train import TrainError, in_use, known_jobs, opened, said
 
 Found = tuple[str, estimators.Estimator | str, Sequence[Case]]
 """Name, the estimator or why there is none, and the jobs that it is tested on."""
@@ -31,17 +31,14 @@ def evaluate(config: Config, share: float = 0.8, paper: bool = False) -> dict[st
 
     Raises :class:`TrainError`, where there are too few jobs for example.
     """
-    known, encoder = known_jobs(config), name_of(config.encoder)
+    encoder = name_of(config.encoder)
+    with opened(config) as store:
+        known, texts = known_jobs(config, store), store.scripts()
     ordered = known.cases
     try:
         older, newer = split(ordered, share)
     except TooFewJobs as error:
         raise TrainError(str(error)) from None
-    store = Store(config.paths.store, config.cluster)
-    try:
-        texts = store.scripts()
-    finally:
-        store.close()
     where, type_of = site(config, ordered)
     keys = {case.key for case in older}
     answer: dict[str, Any] = {

@@ -29,7 +29,8 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def _table(title: str, *columns: str) -> Table:
+def new_table(title: str, *columns: str) -> Table:
+    """A table without rows."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -70,6 +71,13 @@ def _amount(interval: Answer | None, unit: str, size: float = 1) -> str:
     return f"{p50} {unit} ({p10} to {p90})"
 
 
+def percent(share: float | None, unknown: str = "") -> str:
+    """``7.5 %``, ``42 %``; whole above 10."""
+    if share is None:
+        return unknown
+    return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0 else f"{100 * share:.1f} %"
+
+
 def moment(at: float | None) -> str:
     """Unix seconds as local time."""
     return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S") if at else "never"
@@ -85,7 +93,7 @@ def _estimates(estimates: Sequence[Answer]) -> Table:
         )
         if any(e.get(key) is not None for e in estimates)
     }
-    table = _table("Expected (median, 10 to 90 %)", "partition", "GPUs", "time", "energy", *further, "from")
+    table = new_table("Expected (median, 10 to 90 %)", "partition", "GPUs", "time", "energy", *further, "from")
     for e in estimates:
         amounts = [_amount(e["energy_kwh"], "kWh"), *(_amount(e.get(key), unit) for key, unit in further.values())]
         table.add_row(e["partition"], str(e["gpus"]), _time(e["time_s"]), *amounts, e["source"])
@@ -137,7 +145,7 @@ def explanation(answer: Answer) -> None:
     console = terminal()
     console.print(Text.assemble((f"Job {answer['job_id']}", "bold"), printable(f"  {answer['reason']}")))
     _expected(console, answer)
-    verdicts = _table("What may be done", "partition", "may", "why")
+    verdicts = new_table("What may be done", "partition", "may", "why")
     for v in answer["eligibility"]:
         verdicts.add_row(v["partition"], v["may"], v["reason"])
     if answer["eligibility"]:
@@ -145,7 +153,7 @@ def explanation(answer: Answer) -> None:
     weighed = any(v.get("energy_weight", 1.0) != 1.0 for v in answer["values"])
     names = ("partition", "a: GPUs", "t: time", "e: energy", *(["w: price"] if weighed else []), "kappa", "v")
     formula = "kappa w e (w: price of its hours next to the mean)" if weighed else "kappa e"
-    values = _table(f"Values v = 1/(a t) - {formula}, higher goes first", *names)
+    values = new_table(f"Values v = 1/(a t) - {formula}, higher goes first", *names)
     for v in answer["values"]:
         energy = "unknown" if v["e_kwh"] is None else f"{_figure(v['e_kwh'])} kWh"
         weight = [f"{v.get('energy_weight', 1.0):.2f}"] if weighed else []
@@ -165,7 +173,7 @@ def explanation(answer: Answer) -> None:
 
 def queue(answer: Answer) -> None:
     """The answer of ``queue``."""
-    table = _table(
+    table = new_table(
         "Pending jobs in slurmcast's order (rank: jobs before it; median time and energy)",
         "job",
         "user",
@@ -198,7 +206,7 @@ def kappa(answer: Answer) -> None:
 
 def kappa_history(answer: Answer) -> None:
     """The answer of ``kappa --history``."""
-    table = _table("kappa, the newest first, in 1/(GPU s kWh)", "when", "by", "for", "kappa")
+    table = new_table("kappa, the newest first, in 1/(GPU s kWh)", "when", "by", "for", "kappa")
     for setting in answer["settings"]:
         value = "back to the configuration" if setting["kappa"] is None else f"{setting['kappa']:g}"
         table.add_row(moment(setting["since"]), setting["by"], _scope(setting).strip() or "all jobs", value)
@@ -228,122 +236,3 @@ def released(answer: Sequence[Answer]) -> None:
         console.print(f"job {result['job_id']}: {result['detail']}", soft_wrap=True)
     if not answer:
         console.print("Nothing to give back: no pending job was changed by slurmcast.")
-
-
-def trained(answer: Answer) -> None:
-    """What ``train`` did: whether the model was put to use, why, and its figures on left-out jobs."""
-    console = terminal()
-    _impossible(console, answer["impossible"])
-    if not answer["promoted"]:
-        console.print(f"{'Not put to use' if answer['tested'] else 'Not trained'}: {answer['reason']}.", soft_wrap=True)
-        if answer["former"]:
-            console.print(f"Model {answer['former']} stays in use.", soft_wrap=True)
-        if answer["tested"]:
-            console.print("slurmcast train --force puts the new one to use all the same.", soft_wrap=True)
-        return
-    why = "by --force; the test said" if answer["forced"] else "the model trained on the older jobs was"
-    console.print(f"Model {answer['model']} ({answer['kind']}, {answer['examples']} jobs) is in use.", soft_wrap=True)
-    console.print(f"Why: {why} {answer['reason']}.", soft_wrap=True)
-    table = _table(
-        "Jobs left out in training", "GPU type", "estimate of", "jobs", "median error", "80 % interval holds"
-    )
-    for gpu_type, targets in answer["figures"].get("types", {}).items():
-        for target, row in targets.items():
-            table.add_row(gpu_type, target, str(row["keys"]), _percent(row["median_ape"]), _percent(row["coverage80"]))
-    console.print(table)
-
-
-def _impossible(console: Console, count: int) -> None:
-    """That so many runs in the store are none to learn from."""
-    if count:
-        told = f"Finished runs left out, whose times or energies are negative or beyond all measure: {count}."
-        console.print(told, soft_wrap=True)
-
-
-def trained_when_due(answer: Answer) -> None:
-    """What ``train --when-due`` did."""
-    if answer["due"]:
-        terminal().print(f"Training was due: {answer['because']}.", soft_wrap=True)
-        trained(answer)
-    else:
-        terminal().print(f"Training isn't due: {answer['because']}.", soft_wrap=True)
-
-
-def versions(answer: Answer) -> None:
-    """What ``train --list`` shows."""
-    console = terminal()
-    table = _table("Models, the newest first", "version", "", "kind", "examples", "median error of time")
-    table.columns[0].no_wrap = True  # it is copied behind --rollback
-    for model in answer["versions"]:
-        if "error" in model:
-            table.add_row(model["version"], model["state"], "can't be used", "", "")
-            continue
-        types = model["figures"].get("types", {})
-        errors = (f"{name} {_percent(row['time']['median_ape'])}" for name, row in types.items() if "time" in row)
-        examples = str(model["figures"].get("examples", ""))
-        table.add_row(model["version"], model["state"], model["kind"], examples, ", ".join(errors))
-    console.print(table if answer["versions"] else "No model has been trained yet.")
-    for model in answer["versions"]:
-        if "error" in model:
-            console.print(model["error"], soft_wrap=True)
-    if answer["watch"] is not None:
-        _watch(answer["watch"])
-    else:
-        told = "Nobody has looked yet whether training is due: slurmcast-train.timer does so every hour."
-        console.print(told, soft_wrap=True)
-
-
-def _watch(seen: Answer) -> None:
-    """How the estimates of the last jobs came true, beside what the model in use reached when it was tested."""
-    columns = ("estimate of", "partition", "jobs", "unknown", "median error", "tested", "80 % interval holds", "tested")
-    table = _table("Estimates of the last jobs", *columns)
-    tested = {(row["target"], row["partition"]): row for row in seen["tested"]}
-    for row in seen["recent"]:
-        then = tested.get((row["target"], row["partition"]), {})
-        shares = [of.get(name) for name in ("median_ape", "coverage") for of in (row, then)]
-        told = [_percent(share) for share in (row["unknown"], *shares)]
-        table.add_row(row["target"], row["partition"], str(row["jobs"]), *told)
-    console = terminal()
-    if seen["recent"]:
-        console.print(table)
-    due = "is due" if seen["due"]["now"] else "isn't due"
-    console.print(f"Training {due} (looked at {moment(seen['at'])}): {seen['due']['reason']}.", soft_wrap=True)
-
-
-def rolled_back(answer: Answer) -> None:
-    """What ``train --rollback`` did."""
-    terminal().print(f"Model {answer['model']} is in use again, in place of {answer['former']}.", soft_wrap=True)
-
-
-def evaluation(answer: Answer) -> None:
-    """What ``evaluate`` measured."""
-    console = terminal()
-    _impossible(console, answer["impossible"])
-    since = moment(answer["since"])
-    console.print(
-        f"{answer['newer']} jobs that ended since {since}, estimated from the {answer['older']} before; "
-        f"{_percent(answer['repeated'])} of them had run before.",
-        soft_wrap=True,
-    )
-    for target in ("time", "energy"):
-        rows = [row for row in answer["results"] if row["target"] == target]
-        if rows:
-            console.print(_evaluated(target, rows))
-    for name, reason in answer["left_out"].items():
-        console.print(f"{name}: left out, {reason}", soft_wrap=True)
-
-
-def _evaluated(target: str, rows: Sequence[Answer]) -> Table:
-    names = ("estimate", "jobs", "unknown", "median error", "p90 error", "Spearman", "80 % interval", "better type")
-    table = _table(target.capitalize(), *names)
-    for row in rows:
-        spearman = "" if row["spearman"] is None else f"{row['spearman']:.2f}"
-        errors = (_percent(row["unknown"]), _percent(row["median_ape"]), _percent(row["p90_ape"]))
-        table.add_row(
-            row["estimate"], str(row["jobs"]), *errors, spearman, _percent(row["coverage80"]), _percent(row["better"])
-        )
-    return table
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.0%}" if share >= 0.1 or not share else f"{share:.1%}"

@@ -61,14 +61,14 @@ def train_from_store(config: Config, kind: str | None = None, force: bool = Fals
     train it on all completed jobs whose submission the store knows and put it to use. What was done, for printing."""
     if kind is not None:
         config = replace(config, probe=replace(config.probe, kind=cast(Any, kind)))
-    with _opened(config) as store:
+    with opened(config) as store:
         return _recorded(config, store, "by hand", _watched(config, store), force)
 
 
 @said
 def train_when_due(config: Config) -> dict[str, Any]:
     """Look whether estimates hold what they promise, and train where it is time to; else say why not."""
-    with _opened(config) as store:
+    with opened(config) as store:
         seen = _watched(config, store)
         answer = {"due": seen.due.now, "because": seen.due.reason}
         return answer | _recorded(config, store, seen.due.reason, seen) if seen.due.now else answer
@@ -94,7 +94,7 @@ def _watched(config: Config, store: Store) -> Look:
 
 def _train(config: Config, registry: Registry, store: Store, alarms: Sequence[Alarm], force: bool) -> dict[str, Any]:
     probe, encoder = config.probe, name_of(config.encoder)
-    found = _known(config, store)
+    found = known_jobs(config, store)
     ordered = found.cases
     where, type_of = site(config, ordered)
     present = in_use(registry, encoder, ordered)
@@ -177,13 +177,8 @@ class KnownJobs:
     """How many others were left out because of times or energies that no run can have."""
 
 
-def known_jobs(config: Config) -> KnownJobs:
+def known_jobs(config: Config, store: Store) -> KnownJobs:
     """What there is to learn from. Raises :class:`TrainError` and what :func:`said` turns into it."""
-    with _opened(config) as store:
-        return _known(config, store)
-
-
-def _known(config: Config, store: Store) -> KnownJobs:
     path = config.paths.state_dir / "embeddings.db"
     cache = VectorCache(path)
     stored = store.labels()
@@ -199,8 +194,8 @@ def _known(config: Config, store: Store) -> KnownJobs:
 
 
 @contextmanager
-def _opened(config: Config) -> Iterator[Store]:
-    """The store, which is there."""
+def opened(config: Config) -> Iterator[Store]:
+    """The store, which is there. Raises :class:`TrainError` where it isn't."""
     if not config.paths.store.exists():
         raise TrainError(f"{config.paths.store}: no such file; run this where slurmcastd runs, once jobs have finished")
     store = Store(config.paths.store, config.cluster)

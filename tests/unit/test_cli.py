@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from slurmcast import show
 from slurmcast.cli import JobId, main
+from slurmcast.evaluation.show import versions
 
 ESTIMATE = {
     "partition": "a100",
@@ -151,7 +152,7 @@ def test_versions_can_be_copied_and_what_ails_one_is_told_below(capsys: pytest.C
     version, error = "20261130-122122-393525b7", "/var/lib/slurmcast/models/x/model.json: format is 6: train again"
     broken = {"version": version, "state": "in use", "error": error}
     sound = {"version": version[::-1], "state": "before", "kind": "log", "figures": {"examples": 9}}
-    show.versions({"versions": [broken, sound], "watch": None})
+    versions({"versions": [broken, sound], "watch": None})
     shown = capsys.readouterr().out
     assert f"{version}  in use  can't be used" in shown and version[::-1] in shown
     assert f"\n{error}\n" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import subprocess
 import time
@@ -12,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from slurmcast import doctor
 from slurmcast.client import Client, ClientError
 from slurmcast.config import AgentConfig, Config, MeterConfig, PartitionConfig, Paths, load
 from slurmcast.doctor import check as asking
 from slurmcast.doctor import daemon as daemon_checks
-from slurmcast.doctor import examine, host, slurm
+from slurmcast.doctor import host, slurm
 from tests.unit.daemon_harness import daemon_in, record
 
 
@@ -95,6 +97,29 @@ def test_files_that_another_user_left(tmp_path: Path, left: list[str], told: str
     assert not left or f"chown -Rh root: {tmp_path}" in check.remedy
 
 
+def test_a_spool_of_users_that_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Config(paths=Paths(run_dir=tmp_path))
+    config.paths.spool.mkdir(mode=0o770)
+    shutil.chown(config.paths.spool, 54321, 54321)
+    answering(monkeypatch, lambda *command: "SlurmUser = slurm(1001)\n")
+    check = host.check_spool(config)
+    assert not check.ok and "belongs to 54321, slurmctld runs as slurm" in check.detail
+
+
+def test_what_may_not_be_looked_at_stops_no_other_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check_state(_: Config) -> asking.Check:
+        raise PermissionError(errno.EACCES, "Permission denied", "/x")
+
+    monkeypatch.setattr(doctor, "CHECKS", (check_state, daemon_checks.check_late))
+    state, late = doctor.examine(Config())
+    assert (state.name, state.ok, state.detail) == (
+        "state",
+        False,
+        "/x: Permission denied",
+    ) and "as root" in state.remedy
+    assert late.ok
+
+
 def test_a_lease_that_can_not_be_renewed(tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", tmp_path], check=True)
     try:
@@ -126,10 +151,10 @@ def test_the_daemon_is_asked_once(monkeypatch: pytest.MonkeyPatch, away: bool) -
         return {"version": "1", "submissions": 3, "past_waiting": 0, "encoder": "e"}
 
     monkeypatch.setattr(Client, "request", request)
-    checks = {check.name: check for check in examine(Config())}
+    checks = {check.name: check for check in doctor.examine(Config())}
     assert {checks[name].ok for name in ("daemon", "encoder", "model")} == {not away}
     assert asked == [("GET", "/v1/health")]
-    examine(Config())
+    doctor.examine(Config())
     assert len(asked) == 2
 
 

@@ -14,7 +14,7 @@ from slurmcast.daemon.estimator import Estimator, Work
 from slurmcast.encoder.cache import VectorCache
 from slurmcast.model import Estimate, Reading, Source
 from slurmcast.probe.history import Kin, Run
-from slurmcast.train import known_jobs, train_from_store
+from slurmcast.train import known_jobs, opened, train_from_store
 from tests.unit.store_world import BEGAN, fill, jobs, site
 
 LATER = BEGAN + 10**6
@@ -32,7 +32,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Config:
 @pytest.fixture(scope="module")
 def reading(trained: Config) -> tuple[Reading, str]:
     """A script that the model knows, and where its vector lies."""
-    label = known_jobs(trained).cases[-1].label
+    with opened(trained) as store:
+        label = known_jobs(trained, store).cases[-1].label
     return replace(label.reading, key="new"), label.text_key
 
 

@@ -42,6 +42,12 @@ def examine(config: Config) -> list[Check]:
         try:
             found.append(check(config))
         except Unanswered as error:
-            name = check.__name__.removeprefix("check_")
-            found.append(Check(name, False, str(error), error.remedy))
+            found.append(Check(_name(check), False, str(error), error.remedy))
+        except OSError as error:
+            told = f"{error.filename}: {error.strerror}"
+            found.append(Check(_name(check), False, told, "run the doctor as root, who may look everywhere"))
     return found
+
+
+def _name(check: Callable[[Config], Check]) -> str:
+    return check.__name__.removeprefix("check_")

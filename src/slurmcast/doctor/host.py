@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import grp
 import os
-import pwd
 import re
 import stat
 import time
@@ -12,7 +10,7 @@ import time
 from slurmcast import munge
 from slurmcast.config import Config
 from slurmcast.doctor.check import Check, setting
-from slurmcast.owners import name_of, strangers
+from slurmcast.owners import group_of, name_of, strangers
 
 
 def check_munge(config: Config) -> Check:
@@ -31,7 +29,7 @@ def check_spool(config: Config) -> Check:
         info = spool.stat()
     except OSError as error:
         return Check("spool", False, f"{spool}: {error.strerror}", remedy)
-    owner, group = pwd.getpwuid(info.st_uid).pw_name, grp.getgrgid(info.st_gid).gr_name
+    owner, group = name_of(info.st_uid), group_of(info.st_gid)
     writer = re.sub(r"\(.*", "", setting("SlurmUser"))
     if owner != writer:
         return Check("spool", False, f"{spool} belongs to {owner}, slurmctld runs as {writer}", remedy)

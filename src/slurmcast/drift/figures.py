@@ -16,10 +16,11 @@ from statistics import fmean, median
 
 from slurmcast.drift.cusum import cusum, threshold
 from slurmcast.labels import MIN_TIME_S, of_one_kind
-from slurmcast.model import DAY_S, Interval, Source
+from slurmcast.model import DAY_S, Estimate, Interval, Outcome, Source
 from slurmcast.store.promises import Promise
 
 TARGETS = ("time", "energy")
+"""What is watched, and compared: all that jobs are ordered by."""
 LEARNED = (Source.PROBE, Source.ALIGN, Source.HISTORY)
 """Sources whose 80 % intervals are made to hold. The prior's are a guess, and the sign that nothing was learned."""
 MISSED = 0.2
@@ -111,9 +112,9 @@ def table(promises: Sequence[Promise]) -> tuple[Row, ...]:
     names = sorted({promise.outcome.partition for promise in promises})
     rows, of_kind = [], of_one_kind(promises)
     for target in TARGETS:
-        measured = [promise for promise in of_kind if math.isfinite(_truth(promise, target))]
+        known = [promise for promise in of_kind if math.isfinite(measured(promise.outcome, target))]
         for name in ([ALL] if len(names) > 1 else []) + names:
-            own = [promise for promise in measured if name in (ALL, promise.outcome.partition)]
+            own = [promise for promise in known if name in (ALL, promise.outcome.partition)]
             if own:
                 rows.append(_row(target, name, own))
     return tuple(rows)
@@ -124,9 +125,9 @@ def _row(target: str, partition: str, promises: Sequence[Promise]) -> Row:
     unknown = (len(promises) - len(told)) / len(promises)
     if not told:
         return Row(target, partition, len(promises), unknown, None, None, None, None)
-    inside = sum(interval.p10 <= truth <= interval.p90 for _, interval, truth in told)
+    inside = sum(expected.p10 <= truth <= expected.p90 for _, expected, truth in told)
     low, high = wilson(inside, len(told))
-    errors = median(abs(interval.p50 / truth - 1) for _, interval, truth in told)
+    errors = median(abs(expected.p50 / truth - 1) for _, expected, truth in told)
     return Row(target, partition, len(promises), unknown, inside / len(told), low, high, errors)
 
 
@@ -142,10 +143,9 @@ def _told(promises: Iterable[Promise], target: str) -> list[tuple[Promise, Inter
     """The promises with a learned interval of the target, and the truth, where it was measured."""
     found = []
     for promise in promises:
-        interval = promise.estimate.time_s if target == "time" else promise.estimate.energy_kwh
-        truth = _truth(promise, target)
-        if interval is not None and _is_learned(promise) and math.isfinite(truth):
-            found.append((promise, interval, truth))
+        expected, truth = interval(promise.estimate, target), measured(promise.outcome, target)
+        if expected is not None and _is_learned(promise) and math.isfinite(truth):
+            found.append((promise, expected, truth))
     return found
 
 
@@ -153,11 +153,14 @@ def _is_learned(promise: Promise) -> bool:
     return promise.estimate.source in LEARNED and promise.estimate.time_s is not None
 
 
-def _truth(promise: Promise, target: str) -> float:
+def interval(estimate: Estimate, target: str) -> Interval | None:
+    """What is expected of ``target``."""
+    return estimate.time_s if target == "time" else estimate.energy_kwh
+
+
+def measured(outcome: Outcome, target: str) -> float:
     """Seconds or kWh; NaN where it wasn't measured."""
-    if target == "time":
-        return max(promise.outcome.elapsed_s, MIN_TIME_S)
-    return promise.outcome.energy_kwh or math.nan
+    return max(outcome.elapsed_s, MIN_TIME_S) if target == "time" else outcome.energy_kwh or math.nan
 
 
 def _by_day(values: Iterable[tuple[Promise, float]]) -> tuple[list[float], list[float]]:

@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurmcast.config import Config
-from slurmcast.labels import MIN_TIME_S
+from slurmcast.drift.figures import measured
 from slurmcast.probe.prior import Site
 from slurmcast.probe.train import MIN_KEYS
 from slurmcast.store.records import Label
 
 MIN_TESTED = 5
 """Newer jobs from which a test says anything."""
-TARGETS = ("time", "energy")
 
 
 class TooFewJobs(Exception):
@@ -57,10 +56,7 @@ class Case:
 
     def truth(self, target: str) -> float:
         """Natural logarithm of the time in s or the energy in kWh; NaN where it wasn't measured."""
-        if target == "time":
-            return math.log(max(self.label.outcome.elapsed_s, MIN_TIME_S))
-        energy = self.label.outcome.energy_kwh
-        return math.log(energy) if energy else math.nan
+        return math.log(measured(self.label.outcome, target))
 
 
 def cases(labels: Sequence[Label], vectors: Mapping[str, NDArray[np.float32]]) -> list[Case]:

@@ -11,7 +11,8 @@ import numpy as np
 
 from slurmcast.config import ProbeConfig
 from slurmcast.drift.changes import apart
-from slurmcast.evaluation.cases import TARGETS, Case
+from slurmcast.drift.figures import TARGETS
+from slurmcast.evaluation.cases import Case
 from slurmcast.labels import examples, runs
 from slurmcast.model import Estimate, Interval, Source
 from slurmcast.probe.choice import choose

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slurmcast.drift.figures import interval
 from slurmcast.evaluation.cases import Case
 from slurmcast.model import Estimate, Interval
 from slurmcast.probe.figures import pairs
@@ -17,11 +18,6 @@ Array = NDArray[np.float64]
 MARGIN = 0.1
 """Two GPU types count as different where the better takes this much less at least."""
 LEVELS = (0.1, 0.5, 0.9)
-
-
-def interval(estimate: Estimate, target: str) -> Interval | None:
-    """The estimate of ``target``, ``time`` or ``energy``."""
-    return estimate.time_s if target == "time" else estimate.energy_kwh
 
 
 def figures(cases: Sequence[Case], estimates: Sequence[Estimate], target: str) -> dict[str, Any]:

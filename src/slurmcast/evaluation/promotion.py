@@ -16,10 +16,10 @@ from statistics import fmean
 import numpy as np
 
 from slurmcast.drift.changes import Changes
-from slurmcast.drift.figures import Row, table
-from slurmcast.evaluation.cases import TARGETS, Case, checked, split
+from slurmcast.drift.figures import TARGETS, Row, interval, table
+from slurmcast.evaluation.cases import Case, checked, split
 from slurmcast.evaluation.estimators import Estimator, as_given, by_history, by_model, by_prior
-from slurmcast.evaluation.metrics import interval, loss
+from slurmcast.evaluation.metrics import loss
 from slurmcast.model import Estimate, Interval
 from slurmcast.probe.choice import learned_until
 from slurmcast.probe.model import Model

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from slurmcast import show
 from slurmcast.show import duration
 
 Answer = Mapping[str, Any]
@@ -30,10 +31,7 @@ def number(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """``7.5 %``, ``42 %``; whole above 10."""
-    if share is None:
-        return UNKNOWN
-    return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0 else f"{100 * share:.1f} %"
+    return show.percent(share, UNKNOWN)
 
 
 def times(factor: float | None) -> str:

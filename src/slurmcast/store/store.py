@@ -291,7 +291,8 @@ class Store(Promises):
     def label_count(self, ended_after: float = 0) -> int:
         """How many :meth:`labels` there are that ended after that time (Unix seconds), without reading them."""
         query = f"SELECT count(*) FROM ({_LABELS} WHERE outcome.outcome ->> 'end_time' > ?)"
-        return int(self._db.execute(query, (self._cluster, ended_after)).fetchone()[0])
+        with self.reading():
+            return int(self._db.execute(query, (self._cluster, ended_after)).fetchone()[0])
 
     def origin(self, submission: int, key: str) -> Origin | None:
         """That of a submission with ``key`` as its work; None where the submission has expired."""
