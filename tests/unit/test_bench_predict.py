@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from slurmcast.model import Reading
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-pytest.importorskip("scipy", reason="needs slurmcast[bench]")
 
 from predict import repeats
 from predict.data import DataMissing, Run
@@ -177,7 +177,6 @@ def test_noise_of_the_corpus() -> None:
 
 
 def test_noise_of_trainings_that_stop_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="needs slurmcast[bench]")
     monkeypatch.setattr(repeats, "GAISSA", tmp_path / "gaissa.parquet")
     with pytest.raises(DataMissing, match="SLURMCAST_DATA"):
         list(repeats.gaissa())
@@ -186,7 +185,7 @@ def test_noise_of_trainings_that_stop_early(tmp_path: Path, monkeypatch: pytest.
         for name, size in (("small", 1.0), ("large", 9.0))
         for n in (1, 2)
     ]
-    importlib.import_module("pyarrow.parquet").write_table(pyarrow.Table.from_pylist(rows), repeats.GAISSA)
+    parquet.write_table(pyarrow.Table.from_pylist(rows), repeats.GAISSA)
     found = {(entry["target"], entry["runs"]): entry["median_ape"] for entry in repeats.gaissa()}
     assert found == {
         ("time", "whole"): pytest.approx(0.75),

@@ -38,7 +38,6 @@ def test_ngrams_see_words_not_numbers() -> None:
 
 
 def test_factors_tell_the_texts_apart_that_they_were_fitted_on() -> None:
-    pytest.importorskip("sklearn", reason="pip install 'slurmcast[bench]'")
     texts = [VISION, VISION.replace("images", "pictures"), LANGUAGE, LANGUAGE + VISION]
     vectors = words.factors(64, texts)(texts)
     assert vectors.shape == (4, 3)

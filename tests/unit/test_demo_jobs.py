@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -89,7 +88,6 @@ def recorders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @each_work
-@pytest.mark.skipif(sys.platform != "linux", reason="the scripts are for bash on Linux")
 def test_the_amount_asked_for_reaches_the_program(name: str, recorders: Path, tmp_path: Path) -> None:
     work = WORKS[name]
     for amount in work["amounts"]:

@@ -78,7 +78,6 @@ def test_the_model_in_use_is_tested_only_on_jobs_that_it_has_not_seen(tmp_path: 
 
 
 def test_kept_scripts_are_read_as_words(tmp_path: Path) -> None:
-    pytest.importorskip("sklearn")
     config = site(tmp_path)
     fill(config, jobs(100), keep_scripts=True)
     found = rows(evaluate(config, share=0.7), "time")
@@ -86,7 +85,6 @@ def test_kept_scripts_are_read_as_words(tmp_path: Path) -> None:
 
 
 def test_the_papers_probe_takes_part_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
     monkeypatch.setattr("slurmcast.probe.network.EPOCHS", 3)
     config = site(tmp_path)
     fill(config, jobs(60, both=0.5))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
@@ -48,7 +47,6 @@ LIKE_BASH = [
 ]
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash to compare with")
 @pytest.mark.parametrize("script", LIKE_BASH)
 def test_expands_as_bash_does(script: str) -> None:
     printer = 'p() { printf "<%s>" "$@"; echo; }\n'

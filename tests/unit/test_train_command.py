@@ -65,7 +65,6 @@ def test_the_model_in_use_is_tested_itself_on_the_jobs_since(config: Config) -> 
 
 
 def test_one_that_has_seen_the_test_is_stood_for_by_its_kind(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
     monkeypatch.setattr("slurmcast.probe.network.EPOCHS", 2)  # a network that has hardly learned
     fill(config, jobs(60))
     first = train_from_store(config)["model"]
