@@ -8,7 +8,7 @@ of a model for binary regression, Biometrika 1958). The order of jobs on a type 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,13 +42,9 @@ class Recalibration:
         return np.asarray(self.centre + np.array(self.offsets)[types] + self.slope * (told - self.centre))
 
 
-def learn(
-    told: Array, measured: Array, types: NDArray[np.int64], clusters: Sequence[Hashable], count: int
-) -> Recalibration:
+def learn(told: Array, measured: Array, types: NDArray[np.int64], weights: Array, count: int) -> Recalibration:
     """From what was ``told`` (n,) of jobs on ``types`` (n,) of ``count``, each without its cluster of scripts, and what
-    was ``measured`` (n,). Each cluster counts once, however many jobs it has."""
-    _, of, sizes = np.unique(np.asarray(clusters), return_inverse=True, return_counts=True)
-    weights = 1 / sizes[of]
+    was ``measured`` (n,). ``weights`` (n,): what each counts for, a whole cluster one at most."""
     centre = float(np.average(told, weights=weights))
     columns = np.column_stack([np.eye(count)[types], told - centre])
     weighted = columns * weights[:, None]
@@ -62,13 +58,18 @@ def learn(
 
 
 def learn_without(
-    told: Array, measured: Array, types: NDArray[np.int64], clusters: Sequence[Hashable], count: int
+    told: Array,
+    measured: Array,
+    types: NDArray[np.int64],
+    weights: Array,
+    count: int,
+    clusters: Sequence[int],
 ) -> Array:
     """What each cluster's jobs come to, (n,), by a recalibration that was learned without that cluster."""
     found = np.empty(len(told))
-    labels = np.asarray(clusters)
-    for cluster in set(clusters):
-        out = labels == cluster
-        others = learn(told[~out], measured[~out], types[~out], labels[~out].tolist(), count)
+    labels = np.array(clusters)
+    for label in np.unique(labels):
+        out = labels == label
+        others = learn(told[~out], measured[~out], types[~out], weights[~out], count)
         found[out] = others.apply(told[out], types[out])
     return found

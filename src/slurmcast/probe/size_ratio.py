@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from slurmcast.probe.amounts import ahead, split, typical_of_groups, typical_of_nearest
 from slurmcast.probe.estimator import Asked, Tensors, Trained
 from slurmcast.probe.examples import Sample, log_energy
+from slurmcast.probe.fair_share import shares
 from slurmcast.probe.features import Array, Numbers, choose_numbers, unit
 from slurmcast.probe.intervals import Guess, Predictions
 from slurmcast.probe.kernel import Inputs
@@ -146,9 +147,11 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
         for name, (index, _) in fitted.items():
             clusters = [surveyed.clusters[i] for i in index]
             if len(set(clusters)) >= MIN_CLUSTERS:
-                told = (guesses[name].middle[index], _measured(name, samples)[index], inputs.types[index], clusters)
-                recalibrations[name] = learn(*told, len(types))
-                guesses[name].middle[index] = learn_without(*told, len(types))
+                weights = shares(clusters, [samples[i].owner for i in index], MIN_CLUSTERS).weights
+                measured = _measured(name, samples)[index]
+                told = (guesses[name].middle[index], measured, inputs.types[index], weights, len(types))
+                recalibrations[name] = learn(*told)
+                guesses[name].middle[index] = learn_without(*told, clusters)
         new = _targets(samples, guesses)
     processes = {name: process for name, (_, process) in fitted.items()}
     return Trained(
