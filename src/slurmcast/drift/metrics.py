@@ -15,7 +15,7 @@ _FIGURES = {
     "jobs": "How many they are",
     "coverage": "Share of real values within the 80 % interval",
     "median_ape": "Median of the errors, as shares of the real values",
-    "unknown": "Share of jobs without an estimate",
+    "unknown": "Share of jobs of which nothing learned says anything",
 }
 
 

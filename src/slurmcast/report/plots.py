@@ -120,7 +120,7 @@ def scatter(title: str, what: str, cells: Mapping[str, Sequence[Sequence[float]]
     return figure(title, described, PANEL + 22 + BELOW, *marks, width=width)
 
 
-def calibration(title: str, rows: Sequence[Mapping[str, object]]) -> Element:
+def calibration(title: str, rows: Sequence[words.Answer]) -> Element:
     """For each source (``name``, ``below``): which share of the real values lay below the 10, 50 and 90 % points."""
     left, bottom = LEFT, PANEL + 12
     marks = [el("rect", x=left, y=12, width=PANEL, height=PANEL, class_="panel")]
@@ -135,8 +135,7 @@ def calibration(title: str, rows: Sequence[Mapping[str, object]]) -> Element:
     marks.append(el("line", x1=left, y1=bottom, x2=left + PANEL, y2=12, class_="even"))
     said = []
     for place, row in enumerate(rows):
-        name, below = str(row["name"]), row["below"]
-        assert isinstance(below, list)
+        name, below = row["name"], row["below"]
         points = [(left + q * PANEL, bottom - share * PANEL) for q, share in zip(QUANTILES, below, strict=True)]
         path = "M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in points)
         marks.append(el("path", d=path, class_=f"line {_hue(name)}"))
