@@ -13,7 +13,7 @@ from slurmcast.config import AgentConfig
 from slurmcast.model import Estimate, Interval, RunningJob, Source
 from slurmcast.policy.base import Moment
 from slurmcast.policy.registry import POLICIES
-from tests.unit.test_plan import NOW, pending, snapshot
+from tests.unit.plan_world import NOW, pending, snapshot
 
 NAN = float("nan")
 

@@ -13,7 +13,7 @@ from slurmcast.agent.plan import Plan, plan
 from slurmcast.config import AgentConfig
 from slurmcast.model import Decision, PendingJob, Snapshot
 from slurmcast.policy.kappa import Kappas
-from tests.unit.test_plan import CONFIGS, NOW, pending, snapshot
+from tests.unit.plan_world import CONFIGS, NOW, pending, snapshot
 
 SOON = int(NOW) + 30
 KAPPAS = Kappas(1e-4, {"a6000": 1e-3}, {"urgent": 0.0})
