@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from slurmcast import show
 from slurmcast.cli import JobId, main
 from slurmcast.evaluation.show import versions
 
+NOBODY = 65534
 ESTIMATE = {
     "partition": "a100",
     "gpus": 2,
@@ -66,12 +69,18 @@ def test_a_task_of_an_array_is_the_array() -> None:
     assert [JobId(min=1).convert(word, None, None) for word in ("7", "7_1", "7_[2-5]")] == [7, 7, 7]
 
 
-def test_a_file_that_may_not_be_read_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr("slurmcast.agent.release.release", refuse)
-    result = invoke(tmp_path, "release")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be another user")
+def test_a_file_that_may_not_be_read_is_one_line() -> None:
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "journal.jsonl").touch(0o600)
+        (folder / "slurmcast.toml").write_text(f'[paths]\nagent_state_dir = "{folder}"\n')
+        os.seteuid(NOBODY)
+        try:
+            result = CliRunner().invoke(main, ["--config", str(folder / "slurmcast.toml"), "release"])
+        finally:
+            os.seteuid(0)
     assert result.exit_code == 1 and "journal.jsonl: Permission denied; run as root" in result.output
 
 
