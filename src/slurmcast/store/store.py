@@ -1,4 +1,4 @@
-"""The store: submissions, estimates, jobs, decisions and kappa beside runs, in an SQLite file that the daemon writes."""
+"""The store: submissions, estimates, jobs, runs, decisions and kappa, in an SQLite file that the daemon writes."""
 
 from __future__ import annotations
 
