@@ -33,6 +33,7 @@ def test_garbage_is_set_aside_with_the_reason(daemon: Daemon) -> None:
     daemon.spool("x" * 254, b"a name that leaves no room for .reason")
     daemon.spool("huge.job", submission(1) + bytes(MAX_FILE))
     daemon.spool("far.job", submission(1, submit_time=b"9" * 15))
+    daemon.spool("\udcff.job", b"a name that is no UTF-8")
     (spool / "link.job").symlink_to("/etc/passwd")
     os.mkfifo(spool / "fifo.job")
     (spool / "folder.job").mkdir()
@@ -40,6 +41,7 @@ def test_garbage_is_set_aside_with_the_reason(daemon: Daemon) -> None:
     daemon.eventually(lambda: daemon.settled(1))
     reasons = {path.name: path.read_text() for path in daemon.config.paths.rejected.glob("*.reason")}
     assert {name.split(".")[0] for name in reasons if name[0] != "x"} == {
+        "\udcff",
         "bad",
         "cut",
         "huge",
@@ -49,7 +51,7 @@ def test_garbage_is_set_aside_with_the_reason(daemon: Daemon) -> None:
         "folder",
     }
     assert "begin" in reasons["bad.job.reason"] and "range" in reasons["far.job.reason"]
-    assert len(reasons) == daemon.ask("GET", "/v1/health")["rejected"] == 8
+    assert len(reasons) == daemon.ask("GET", "/v1/health")["rejected"] == 9
     assert "set aside" in daemon.log and "root:" not in daemon.log
 
 

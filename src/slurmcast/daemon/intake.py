@@ -102,9 +102,11 @@ class Intake:
                 )
                 async for _ in changes:
                     await self._scan()
-            except (OSError, StoreError) as error:
-                # A full disk, a spool that isn't mounted yet: nothing is lost, files stay where they are.
-                log.error("the spool can't be taken in, trying again in %g s: %s", RETRY_S, error)
+            except* (OSError, StoreError, RuntimeError) as group:
+                # A full disk, a spool that isn't mounted yet: nothing is lost, files stay where they are. RuntimeError:
+                # what watchfiles makes of a name that is no UTF-8, which the next scan sets aside.
+                problem = "; ".join(map(str, group.exceptions))
+                log.error("the spool can't be taken in, trying again in %g s: %s", RETRY_S, problem)
                 await asyncio.sleep(RETRY_S)
 
     async def _scan(self) -> None:
