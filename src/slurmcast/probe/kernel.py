@@ -91,10 +91,12 @@ class Terms:
         self.p = dict(zip(PRIOR, np.exp(theta[: len(PRIOR)]), strict=True))
         weights = exponents(theta, a.rows.shape[1])
         self.squared = squared_distances(a.vectors, b.vectors) if squared is None else squared
-        self.bent = squared_distances(a.rows * weights, b.rows * weights) / self.p["bend"] ** 2
         self.script = np.exp(-self.squared / (2 * self.p["reach"] ** 2))
         self.program = np.exp(-self.squared / (2 * ONE_PROGRAM**2))
-        self.linear = (a.rows * weights) @ (b.rows * weights).T
+        of_a, of_b = a.rows * weights, b.rows * weights
+        self.linear = of_a @ of_b.T
+        lengths = (of_a**2).sum(axis=1)[:, None] + (of_b**2).sum(axis=1)[None, :]
+        self.bent = np.maximum(lengths - 2 * self.linear, 0.0) / self.p["bend"] ** 2
         self.curved = np.exp(-self.bent / 2)
         self.work = ((self.squared < SAME_WORK) & (self.bent < SAME_WORK)).astype(np.float64)
         self.same = (a.types[:, None] == b.types[None, :]).astype(np.float64)

@@ -25,7 +25,7 @@ from slurmcast.probe.recalibration import Recalibration, learn, learn_without
 from slurmcast.probe.territory import MIN_CLUSTERS, ONE_PROGRAM, Survey
 
 MAX_SAMPLES = 1000
-"""Samples that are kept, the latest ones: at this number training for three targets takes some 65 s of CPU time on a
+"""Samples that are kept, the latest ones: at this number training for three targets takes some 75 s of CPU time on a
 busy machine, a prediction 17 ms."""
 MIN_MEASURED = 9
 """Keys of which a quantity was measured, from which it is predicted."""
