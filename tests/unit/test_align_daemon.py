@@ -16,7 +16,6 @@ from aiohttp import web
 from slurmcast.config import EncoderConfig, ProbeConfig
 from slurmcast.encoder import load
 from slurmcast.probe import Example, Model, Registry, train
-from slurmcast.probe.territory import Territory
 from tests.unit.chat_server import Server, chat_server, texts
 from tests.unit.daemon_harness import Daemon, daemon_in, record, submission
 
@@ -83,7 +82,7 @@ def model() -> Model:
                                         time_s * np.exp(draw.normal(0, 0.1)), time_s / 1e4))  # fmt: skip
     made = train(examples, ProbeConfig(), encoder=encoder.name).model
     assert made.tested_far
-    return replace(made, territory=Territory(made.territory.vectors, near=0.1, limit=0.4))
+    return replace(made, territory=replace(made.territory, near=0.1, limit=0.4))
 
 
 @pytest.fixture

@@ -92,8 +92,8 @@ def test_scripts_are_clustered_and_the_far_limit_is_what_was_tested() -> None:
     territory = found.territory
     assert territory.near == SAME_SCRIPT
     assert territory.limit > 0.5
-    assert territory.distance(vectors[7] * 3) == pytest.approx(0, abs=1e-6)
-    assert territory.distance(-vectors[7]) > territory.limit
+    assert territory.nearest(vectors[7] * 3)[0] == pytest.approx(0, abs=1e-6)
+    assert territory.nearest(-vectors[7])[0] > territory.limit
 
 
 def test_settings_of_one_program_are_one_cluster_though_each_is_unlike_what_is_near() -> None:
@@ -120,7 +120,7 @@ def test_variants_of_one_program_do_not_tell_of_unknown_ones() -> None:
     vectors = unit(np.repeat(np.vstack([variants, loners]), 4, axis=0) + rng.normal(0, 0.01, (100, 16)))
     found = survey(vectors, [f"key {n}" for n in range(100)], True)
     assert len(set(found.clusters)) == 25
-    assert found.territory.limit < 0.7 < found.territory.distance(rng.normal(size=16))
+    assert found.territory.limit < 0.7 < found.territory.nearest(rng.normal(size=16))[0]
     assert found.far[80:].all()
     assert len({c for c, far in zip(found.clusters, found.far, strict=True) if far}) == 12
 

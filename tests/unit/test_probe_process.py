@@ -67,9 +67,13 @@ def test_a_job_may_look_otherwise_when_left_out() -> None:
     assert (means[4], spreads[4]) == (pytest.approx(expected[0]), pytest.approx(spread[0]))
 
 
+def of_one_program(inputs: Inputs, targets: np.ndarray) -> Process:
+    return fit(inputs, targets, np.ones(len(inputs)), [0] * len(inputs), np.ones(len(inputs)))
+
+
 def test_fit_finds_exponent_ratio_and_noise() -> None:
     inputs, targets, _ = made(80)
-    process = fit(inputs, targets, np.ones(80))
+    process = of_one_program(inputs, targets)
     asked = Inputs(inputs.vectors[:2], np.array([[2.0, 0, 0], [2.0, 0, 0]]), np.array([0, 1]))
     means, spreads = process.predict(asked)
     assert means == pytest.approx([2.0, 2.5], abs=0.15)
@@ -82,7 +86,7 @@ def test_what_no_number_explains_of_a_work_goes_with_it_to_another_type() -> Non
     own, work, types = rng.normal(0, 0.5, 60), np.repeat(np.arange(60), 2), np.tile([0, 1], 60)
     targets = rows[work, 0] + own[work] + 0.3 * types
     seen = (types == 0) | (work < 40)
-    process = fit(Inputs(vectors[work[seen]], rows[work[seen]], types[seen]), targets[seen], np.ones(seen.sum()))
+    process = of_one_program(Inputs(vectors[work[seen]], rows[work[seen]], types[seen]), targets[seen])
     known, spread = process.predict(Inputs(vectors[40:], rows[40:], np.ones(20, np.int64)))
     assert known == pytest.approx(targets[~seen], abs=0.15)
     _, of_others = process.predict(Inputs(vectors[40:], rows[40:] + 1e-3, np.ones(20, np.int64)))
@@ -93,7 +97,7 @@ def test_one_outlier_moves_little() -> None:
     inputs, targets, _ = made(80)
     spoilt = targets.copy()
     spoilt[5] += 5
-    clean, dirty = (fit(inputs, t, np.ones(80)).predict(inputs)[0] for t in (targets, spoilt))
+    clean, dirty = (of_one_program(inputs, t).predict(inputs)[0] for t in (targets, spoilt))
     others = np.arange(80) != 5
     assert np.median(np.abs(clean - dirty)[others]) < 0.1
 

@@ -13,6 +13,7 @@ from slurmcast.probe.examples import Sample
 from slurmcast.probe.features import Array
 from slurmcast.probe.folds import FOLDS, folds
 from slurmcast.probe.intervals import Guess, Predictions, calibrate, ends_for
+from slurmcast.probe.scatter import factors
 from slurmcast.probe.targets import truths
 
 MOST = 50.0
@@ -25,13 +26,15 @@ def residuals(truth: Array, guess: Guess) -> Array:
     return np.asarray((truth - guess.middle) / guess.spread)
 
 
-def figures(samples: Sequence[Sample], without_key: Predictions, seed: int) -> dict[str, Any]:
+def figures(samples: Sequence[Sample], without_key: Predictions, programs: Sequence[int], seed: int) -> dict[str, Any]:
     """By GPU type and target: keys, ``median_ape`` and ``p90_ape`` (fractions), ``coverage80`` (by intervals
     calibrated on other keys) and their median ``width`` (p90 / p10), and ``mean_ape``, the median error of always
     naming the geometric mean. ``better``: by pair of types and target, how often the better one was named right."""
     measured = {target: truth for target, truth in truths(samples).items() if target in without_key}
     groups = sorted({sample.type for sample in samples})
-    covered = {target: _coverage(samples, measured[target], guess, seed) for target, guess in without_key.items()}
+    covered = {
+        target: _coverage(samples, measured[target], guess, programs, seed) for target, guess in without_key.items()
+    }
     table: dict[str, Any] = {}
     for gpu_type in groups:
         table[gpu_type] = {}
@@ -113,10 +116,15 @@ def _apart(guess: Array, truth: Array) -> Array:
     return np.asarray(np.abs(np.expm1(np.minimum(guess - truth, MOST))))
 
 
-def _coverage(samples: Sequence[Sample], truth: Array, guess: Guess, seed: int) -> tuple[Array, Array]:
+def _coverage(
+    samples: Sequence[Sample], truth: Array, guess: Guess, programs: Sequence[int], seed: int
+) -> tuple[Array, Array]:
     """Whether each truth lies in an interval that was calibrated on other keys (1 or 0), and the interval's width."""
-    fold = folds([sample.key for sample in samples], np.random.default_rng(seed))
-    scaled = residuals(truth, guess)
+    keys = [sample.key for sample in samples]
+    fold = folds(keys, np.random.default_rng(seed))
+    _, scatter = factors(residuals(truth, guess), programs, keys, np.ones(len(keys)))
+    spread = guess.spread * scatter
+    scaled = residuals(truth, Guess(guess.middle, spread))
     types, owners = [sample.type for sample in samples], [sample.owner for sample in samples]
     inside, width = np.full(len(samples), np.nan), np.full(len(samples), np.nan)
     for number in range(FOLDS):
@@ -125,7 +133,7 @@ def _coverage(samples: Sequence[Sample], truth: Array, guess: Guess, seed: int) 
             ends = ends_for(calibration, types[i])
             if ends is not None:
                 inside[i] = float(ends.low <= scaled[i] <= ends.high)
-                width[i] = np.exp(min((ends.high - ends.low) * guess.spread[i], MOST))
+                width[i] = np.exp(min((ends.high - ends.low) * spread[i], MOST))
     return inside, width
 
 

@@ -56,6 +56,8 @@ class Model:
     estimator: Estimator
     territory: Territory
     calibration: Calibration
+    scatter: Mapping[str, Mapping[int, float]]
+    """By class and target what spreads of each known program are multiplied by; 1 where it isn't there."""
     powers: Mapping[str, tuple[float, float]]
     """By GPU type the least and the largest mean power of one GPU that was measured, in W."""
     keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -82,10 +84,10 @@ class Model:
         encoder's vector.
         """
         found: dict[str, Estimate] = {}
-        distance = self._distance(vector)
+        distance, program = self._nearest(vector)
         if distance <= self.territory.limit and (asked := self._queries(vector, numbers, gpus_by_partition)):
             regions = {name: self._region(distance, key, query.type) for name, query in asked.items()}
-            found = self._estimates(asked, self._predictions(asked), regions, Source.PROBE, shared)
+            found = self._estimates(asked, self._predictions(asked), regions, Source.PROBE, shared, program)
         return _for_all(gpus_by_partition, found)
 
     def predict_rewritten(
@@ -113,12 +115,12 @@ class Model:
 
     def knows(self, vector: NDArray[np.floating]) -> bool:
         """Whether a script's ``vector`` is near enough to known ones for anything to be said."""
-        return self._distance(vector) <= self.territory.limit
+        return self._nearest(vector)[0] <= self.territory.limit
 
-    def _distance(self, vector: NDArray[np.floating]) -> float:
+    def _nearest(self, vector: NDArray[np.floating]) -> tuple[float, int]:
         if vector.shape != (self.dimensions,):
             raise ValueError(f"the vector has shape {vector.shape}, the model takes ({self.dimensions},)")
-        return self.territory.distance(vector)
+        return self.territory.nearest(vector)
 
     @property
     def tested_far(self) -> bool:
@@ -149,19 +151,23 @@ class Model:
             return self.estimator.predict(list(asked.values()))
 
     def _estimates(
-        self, asked: Mapping[str, Query], p: Predictions, regions: Mapping[str, str], source: Source, shared: bool
+        self,
+        asked: Mapping[str, Query],
+        p: Predictions,
+        regions: Mapping[str, str],
+        source: Source,
+        shared: bool,
+        program: int | None = None,
     ) -> dict[str, Estimate]:
         """Estimates by partition, of the classes ``regions``; one isn't there where nothing can be said."""
         found: dict[str, Estimate] = {}
         for i, (name, query) in enumerate(asked.items()):
-            of = {
-                target: _interval(
-                    guess.middle[i],
-                    guess.spread[i],
-                    ends_for(self.calibration.get(f"{regions[name]}/{target}"), query.type),
-                )
-                for target, guess in p.items()
-            }
+            of = {}
+            for target, guess in p.items():
+                kind = f"{regions[name]}/{target}"
+                factor = 1.0 if program is None else self.scatter.get(kind, {}).get(program, 1.0)
+                ends = ends_for(self.calibration.get(kind), query.type)
+                of[target] = _interval(guess.middle[i], factor * guess.spread[i], ends)
             time, energy, memory = (of.get(target) for target in ("time", "energy", "memory"))
             if time is not None:
                 energy = energy and _possible(energy, time, self._powers(query.type), query.gpus)
@@ -179,7 +185,7 @@ class Model:
         tensors, settings = self.estimator.parts()
         data = save(
             {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-            | {"territory": np.ascontiguousarray(self.territory.vectors)}
+            | {"territory": np.ascontiguousarray(self.territory.vectors), "programs": self.territory.programs}
         )
         (folder / TENSORS_FILE).write_bytes(data)
         table = {
@@ -195,6 +201,10 @@ class Model:
                 for name, by_type in self.calibration.items()
             },
             "powers": {gpu_type: list(powers) for gpu_type, powers in self.powers.items()},
+            "scatter": {
+                name: {str(program): factor for program, factor in by_program.items()}
+                for name, by_program in self.scatter.items()
+            },
             "keys": {mark: sorted(types) for mark, types in sorted(self.keys.items())},
             "figures": self.figures,
             "tensors_sha256": hashlib.sha256(data).hexdigest(),
@@ -238,7 +248,13 @@ def _model(table: Mapping[str, Any], tensors: dict[str, NDArray[Any]], version: 
         dimensions=table["dimensions"],
         partitions=dict(table["partitions"].items()),
         estimator=restore(tensors, table["estimator"]),
-        territory=Territory(tensors["territory"], table["territory"]["near"], table["territory"]["limit"]),
+        territory=Territory(
+            tensors["territory"], tensors["programs"], table["territory"]["near"], table["territory"]["limit"]
+        ),
+        scatter={
+            name: {int(program): float(factor) for program, factor in by_program.items()}
+            for name, by_program in table["scatter"].items()
+        },
         calibration={
             name: {gpu_type: Tails(low, high) for gpu_type, (low, high) in by_type.items()}
             for name, by_type in table["calibration"].items()

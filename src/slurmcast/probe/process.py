@@ -15,12 +15,17 @@ from numpy.typing import NDArray
 from slurmcast.probe.features import Array, squared_distances
 from slurmcast.probe.folds import folds
 from slurmcast.probe.kernel import PRIOR, Inputs, Terms, loss_and_gradient, prior_means, variances
+from slurmcast.probe.scatter import factors
 
 REFIT_ROWS = 150
 """Examples by which the refits that calibrate intervals choose their parameters, drawn at random where there are more:
 there are many refits. All are conditioned on."""
 FIT_STEPS = 60
 FIT_RATE = 0.15
+RESTLESS = 3.0
+"""A program whose left-out residuals are so many times others' is weighed down, or its noise would be all programs'."""
+ROUNDS = 3
+"""Fits at most. In the first, part of restless programs' noise is all programs', by which they stand out less."""
 OUTLIER = 3.0
 """Left-out residuals of more spreads than this count as outliers: their noise is raised until they are within."""
 
@@ -118,10 +123,17 @@ def cross_fit(process: Process, groups: Sequence[Hashable], seed: int) -> CrossF
     return CrossFit(fold, tuple(refit(out) for out in range(int(fold.max()) + 1)))
 
 
-def fit(inputs: Inputs, targets: Array, runs: Array) -> Process:
-    """The process whose parameters have the highest posterior, outliers weighed down. Deterministic."""
-    process = Process(_climb(inputs, targets, runs), inputs, targets, runs)
-    means, spreads = process.left_out(range(len(inputs)))
+def fit(inputs: Inputs, targets: Array, runs: Array, programs: Sequence[int], weights: Array) -> Process:
+    """The process whose parameters have the highest posterior, restless ``programs`` (n,) and outliers weighed down.
+    ``weights`` (n,): see :func:`slurmcast.probe.scatter.factors`. Deterministic."""
+    for more in reversed(range(ROUNDS)):
+        process = Process(_climb(inputs, targets, runs), inputs, targets, runs)
+        means, spreads = process.left_out(range(len(inputs)))
+        by_program, _ = factors((targets - means) / spreads, programs, range(len(inputs)), weights)
+        times = np.array([by_program[program] for program in programs])
+        if not more or times.max() < RESTLESS:
+            break
+        runs = runs / np.where(times < RESTLESS, 1.0, times) ** 2
     excess = np.abs(targets - means) / (OUTLIER * spreads)
     return Process(process.theta, inputs, targets, runs / np.maximum(excess, 1) ** 2)
 

@@ -18,7 +18,7 @@ from slurmcast.probe.estimator import Asked, Tensors, Trained
 from slurmcast.probe.examples import Sample, log_energy
 from slurmcast.probe.fair_share import shares
 from slurmcast.probe.features import Array, Numbers, choose_numbers, unit
-from slurmcast.probe.intervals import Guess, Predictions
+from slurmcast.probe.intervals import LEAST, Guess, Predictions
 from slurmcast.probe.kernel import Inputs
 from slurmcast.probe.process import Process, cross_fit, fit
 from slurmcast.probe.recalibration import Recalibration, learn, learn_without
@@ -114,10 +114,11 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
     inputs = replace(plain, rows=split(numbers, plain.rows, levels, typical))
     unknown = replace(plain, rows=split(numbers, plain.rows, levels, usual))
     wanted = {quantity for target in targets for quantity in NEEDED[target]}
+    granted = ahead(numbers, inputs.rows)
     fitted = {
         name: found
         for name in QUANTITIES
-        if name in wanted and (found := _fit(name, samples, inputs, ahead(numbers, inputs.rows))) is not None
+        if name in wanted and (found := _fit(name, samples, inputs, granted, surveyed.clusters)) is not None
     }
 
     def without(folds: Sequence[Hashable], ways: Sequence[tuple[Sequence[Hashable], Inputs]]) -> list[dict[str, Guess]]:
@@ -163,7 +164,7 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
 
 
 def _fit(
-    name: str, samples: Sequence[Sample], inputs: Inputs, granted: Array
+    name: str, samples: Sequence[Sample], inputs: Inputs, granted: Array, programs: Sequence[int]
 ) -> tuple[NDArray[np.int64], Process] | None:
     """The process of one quantity and the indexes of the samples that have it; None where these are too few."""
     measured = _measured(name, samples)
@@ -172,7 +173,8 @@ def _fit(
         return None
     targets = measured - granted if name == "time" else measured
     runs = np.array([float(QUANTITIES[name](sample)[1]) for sample in samples])[index]
-    return index, fit(inputs.take(index), targets[index], runs)
+    weights = shares(range(len(index)), [samples[i].owner for i in index.tolist()], LEAST).weights
+    return index, fit(inputs.take(index), targets[index], runs, np.array(programs)[index].tolist(), weights)
 
 
 def _measured(name: str, samples: Sequence[Sample]) -> Array:

@@ -26,15 +26,19 @@ class Territory:
 
     vectors: NDArray[np.float32]
     """Distinct unit vectors, of shape (n, d)."""
+    programs: NDArray[np.int64]
+    """Which program each is of, (n,): its cluster in :class:`Survey`."""
     near: float
     """Up to here a script counts as known: nineteen in twenty left-out keys were at most this far from all others. At
     most :data:`ONE_PROGRAM`: while many programs have run once, most keys are far from all others."""
     limit: float
     """Beyond, too little was tested and nothing is claimed: :data:`MIN_CLUSTERS` clusters were so far from others."""
 
-    def distance(self, vector: NDArray[np.floating]) -> float:
-        """Distance of a script's ``vector`` to the nearest known one."""
-        return float(np.sqrt(squared_distances(unit(vector[None, :]), self.vectors).min()))
+    def nearest(self, vector: NDArray[np.floating]) -> tuple[float, int]:
+        """Distance of a script's ``vector`` to the nearest known one, and the program of that."""
+        (squared,) = squared_distances(unit(vector[None, :]), self.vectors)
+        nearest = int(squared.argmin())
+        return float(np.sqrt(squared[nearest])), int(self.programs[nearest])
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,8 @@ def survey(
     alone = _nearest_other(distances, keys)
     near = min(max(float(np.quantile(alone, 0.95)), SAME_SCRIPT), ONE_PROGRAM)
     clusters = _clusters(distances, ONE_PROGRAM)
-    known = np.unique(vectors, axis=0)
+    known, first = np.unique(vectors, axis=0, return_index=True)
+    programs = np.array(clusters)[first]
     lonely: dict[int, float] = {}
     if may_leave_clusters_out and len(set(clusters)) >= MIN_CLUSTERS:
         for cluster, distance in zip(clusters, _nearest_other(distances, clusters), strict=True):
@@ -82,11 +87,13 @@ def survey(
     ranked = sorted(lonely, key=lambda cluster: -lonely[cluster])
     limit = lonely[ranked[MIN_CLUSTERS - 1]] if ranked else 0.0
     if limit <= near:
-        return Survey(Territory(known, near, near), clusters, alone <= near, np.zeros(len(clusters), np.bool_))
+        return Survey(
+            Territory(known, programs, near, near), clusters, alone <= near, np.zeros(len(clusters), np.bool_)
+        )
     among_own = _ranks_among_own(ranked, clusters, [None] * len(clusters) if owners is None else owners)
     chosen = set(sorted(ranked, key=among_own.__getitem__)[: max(len(ranked) // 2, MIN_CLUSTERS)])
     far = np.array([cluster in chosen for cluster in clusters])
-    return Survey(Territory(known, near, limit), clusters, alone <= near, far)
+    return Survey(Territory(known, programs, near, limit), clusters, alone <= near, far)
 
 
 def _ranks_among_own(ranked: Sequence[int], clusters: Sequence[int], owners: Sequence[Hashable]) -> dict[int, float]:

@@ -17,10 +17,12 @@ from slurmcast.config import ProbeConfig
 from slurmcast.probe import per_type, size_ratio
 from slurmcast.probe.estimator import Trained
 from slurmcast.probe.examples import Example, Sample, TrainingError, latest, merged
+from slurmcast.probe.fair_share import shares
 from slurmcast.probe.features import unit
 from slurmcast.probe.figures import figures, of_new_scripts, residuals
-from slurmcast.probe.intervals import Ends, Guess, Predictions, calibrate
+from slurmcast.probe.intervals import LEAST, Ends, Guess, Predictions, calibrate
 from slurmcast.probe.model import Model, key_mark
+from slurmcast.probe.scatter import factors
 from slurmcast.probe.targets import truths
 from slurmcast.probe.territory import Survey, survey
 from slurmcast.probe.threads import one_thread
@@ -69,7 +71,7 @@ def _train(examples: list[Example], config: ProbeConfig, encoder: str, partition
         if config.kind == "size+ratio"
         else per_type.train(samples, config.kind, config.seed, config.targets)
     )
-    calibration = _calibration(samples, trained, surveyed)
+    calibration, scatter = _calibration(samples, trained, surveyed)
     if calibration.keys().isdisjoint({"near/time", "far/time"}):
         raise TrainingError("too few finished jobs to calibrate intervals; run more jobs")
     territory = surveyed.territory
@@ -79,7 +81,7 @@ def _train(examples: list[Example], config: ProbeConfig, encoder: str, partition
         "keys": len(set(keys)),
         "clusters": len(set(surveyed.clusters)),
         "seconds": round(time.monotonic() - begun, 3),
-        **figures(samples, trained.without_key, config.seed),
+        **figures(samples, trained.without_key, surveyed.clusters, config.seed),
     }
     if trained.without_cluster is not None:
         found["new_scripts"] = of_new_scripts(samples, trained.without_cluster)
@@ -93,6 +95,7 @@ def _train(examples: list[Example], config: ProbeConfig, encoder: str, partition
         powers=_powers(samples),
         keys=_ran_on(samples),
         calibration=calibration,
+        scatter=scatter,
         figures=found,
     )
     return TrainingResult(model, found)
@@ -137,9 +140,11 @@ def _powers(samples: Iterable[Sample]) -> dict[str, tuple[float, float]]:
     return {gpu_type: (min(powers), max(powers)) for gpu_type, powers in found.items()}
 
 
-def _calibration(samples: list[Sample], trained: Trained, surveyed: Survey) -> dict[str, Ends]:
+def _calibration(
+    samples: list[Sample], trained: Trained, surveyed: Survey
+) -> tuple[dict[str, Ends], dict[str, dict[int, float]]]:
     """Ends of intervals for the classes of jobs and all targets, where there is enough to tell: by runs that are of the
-    class when they are left out, but *once* by those of *near*."""
+    class when they are left out, but *once* by those of *near*. And what known programs' spreads are multiplied by."""
     types, keys, owners = zip(*((sample.type, sample.key, sample.owner) for sample in samples), strict=True)
     measured = truths(samples)
     count = Counter(keys)
@@ -154,10 +159,17 @@ def _calibration(samples: list[Sample], trained: Trained, surveyed: Survey) -> d
         "near": near,
         "far": (trained.without_cluster, surveyed.clusters, surveyed.far),
     }
+    weights = shares(keys, owners, LEAST).weights
     found: dict[str, Ends] = {}
+    scatter: dict[str, dict[int, float]] = {}
     for name, (predictions, groups, tested) in classes.items():
         for target, guess in (predictions or {}).items():
-            ends = calibrate(np.where(tested, residuals(measured[target], guess), np.nan), types, groups, owners)
+            left = np.where(tested, residuals(measured[target], guess), np.nan)
+            of = range(len(samples)) if groups is None else groups
+            if name != "far":
+                scatter[f"{name}/{target}"], without = factors(left, surveyed.clusters, of, weights)
+                left = left / without
+            ends = calibrate(left, types, groups, owners)
             if ends is not None:
                 found[f"{name}/{target}"] = ends
-    return found
+    return found, scatter
