@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -152,7 +153,7 @@ class Api:
         encoded = self._estimator.encoder is not None
         try:
             await loop.run_in_executor(self._predicting, self._estimator.encode, work)
-        except EncoderError:
+        except (EncoderError, sqlite3.Error):  # the latter: a full disk doesn't take the vector
             encoded = False
         estimates, _ = await loop.run_in_executor(self._predicting, self._estimator.estimate, work, past)
         shown = await loop.run_in_executor(self._predicting, self._footprints.shown, estimates, time.time())
@@ -183,8 +184,7 @@ class Api:
             known = store.find_job(int(job_id))
             if known is None or (known.uid != ask.caller.uid and not everything):
                 return None
-            this = known.job_id, known.submit_time
-            waits = any((job.job_id, job.submit_time) == this for job in self._agent.waiting.jobs)
+            waits = (known.job_id, known.submit_time) in self._agent.waiting
             return views.explanation(store, known, self._agent.places, self._footprints, time.time(), waits)
 
         answer = await self._desk.do(look)
