@@ -8,8 +8,9 @@ of a model for binary regression, Biometrika 1958). The order of jobs on a type 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,18 @@ class Recalibration:
     slope: float
     offsets: tuple[float, ...]
     """By type."""
+
+    def to_settings(self) -> dict[str, Any]:
+        """JSON-ready; :meth:`from_settings` reads it."""
+        return {"centre": self.centre, "slope": self.slope, "offsets": list(self.offsets)}
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], count: int) -> Recalibration:
+        """What :meth:`to_settings` wrote, for ``count`` types. Raises ValueError where it can't have been."""
+        found = cls(float(settings["centre"]), float(settings["slope"]), tuple(map(float, settings["offsets"])))
+        if found.slope < MIN_SLOPE or len(found.offsets) != count:
+            raise ValueError(f"no recalibration of {count} GPU types: {settings}")
+        return found
 
     def apply(self, told: Array, types: NDArray[np.int64]) -> Array:
         """What jobs on ``types`` (n,) come to, of shape (n,), where this was ``told`` (n,)."""
