@@ -35,6 +35,7 @@ from slurmcast.encoder.base import EncoderError
 from slurmcast.labels import runs
 from slurmcast.model import Reading, Submission
 from slurmcast.prometheus import metric
+from slurmcast.script.directives import why_refused
 from slurmcast.store.store import Origin, Store
 
 MAX_PREDICTIONS = 8
@@ -157,7 +158,8 @@ class Api:
             encoded = False
         estimates, _ = await loop.run_in_executor(self._predicting, self._estimator.estimate, work, past)
         shown = await loop.run_in_executor(self._predicting, self._footprints.shown, estimates, time.time())
-        remarks = [self._unknown_partitions(work.reading), UNENCODED if shown and not encoded else ""]
+        said = [why_refused(submission.script), self._unknown_partitions(work.reading)]
+        remarks = [*said, UNENCODED if shown and not encoded else ""]
         return {
             "estimates": shown,
             "remark": " ".join(filter(None, remarks)) or None,
@@ -189,7 +191,8 @@ class Api:
 
         answer = await self._desk.do(look)
         if answer is None:  # in the same words for a job that isn't there and one that isn't the caller's
-            raise Refused(404, f"no job {job_id} of yours is known to slurmcast")
+            hint = "it knows jobs that ask for GPUs, from some seconds after sbatch on"
+            raise Refused(404, f"no job {job_id} of yours is known to slurmcast; {hint}")
         return answer
 
     async def _queue(self, ask: Ask) -> Answer:
