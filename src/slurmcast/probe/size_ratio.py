@@ -149,9 +149,10 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
             if len(set(clusters)) >= MIN_CLUSTERS:
                 weights = shares(clusters, [samples[i].owner for i in index], MIN_CLUSTERS).weights
                 measured = _measured(name, samples)[index]
-                told = (guesses[name].middle[index], measured, inputs.types[index], weights, len(types))
+                middle = guesses[name].middle[index]
+                told = (middle, measured, inputs.types[index], weights, len(types), np.array(clusters))
                 recalibrations[name] = learn(*told)
-                guesses[name].middle[index] = learn_without(*told, clusters)
+                guesses[name].middle[index] = learn_without(*told)
         new = _targets(samples, guesses)
     processes = {name: process for name, (_, process) in fitted.items()}
     return Trained(
