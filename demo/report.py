@@ -87,7 +87,8 @@ def report(folder: Path, seed: int, spec: Mapping[str, Any], shape: Mapping[str,
 
 
 def _table(arms: Mapping[str, Mapping[str, Any]], bound: float) -> Table:
-    table = Table(title="The same jobs at the same moments on three clusters (emulated hours)", title_justify="left")
+    title = "The same jobs at the same moments on three clusters: sums over all jobs, in emulated hours"
+    table = Table(title=title, title_justify="left")
     columns = ("arm", "waiting", "had to wait", "running", "energy of jobs", "with idle GPUs", "hit limit", "on a100")
     for column in columns:
         table.add_column(column, justify="left" if column == "arm" else "right")

@@ -21,6 +21,9 @@ from slurmcast.report.command import report
 from slurmcast.simulate.cli import simulate
 from slurmcast.simulate.commands_tune import tune
 
+LARGEST_JOB_ID = 2**32 - 1
+"""Of the 32 bits that Slurm has for one."""
+
 
 class JobId(click.IntRange):
     """A job's number; of an array's task (``7_1``) the array's, under which slurmcast knows it."""
@@ -83,7 +86,7 @@ def predict(cfg: config.Config, file: Path, arguments: tuple[str, ...], as_json:
 
 
 @main.command(short_help="Why a job waits, and where it will run.")
-@click.argument("job_id", type=JobId(min=1))
+@click.argument("job_id", type=JobId(1, LARGEST_JOB_ID))
 @as_json
 @click.pass_obj
 @guarded
@@ -93,7 +96,7 @@ def explain(cfg: config.Config, job_id: int, as_json: bool) -> None:
 
 
 @main.command(short_help="Hand the sources of one's new jobs to slurmcastd.")
-@click.argument("jobs", metavar="JOB_ID...", type=JobId(min=1), nargs=-1, required=True)
+@click.argument("jobs", metavar="JOB_ID...", type=JobId(1, LARGEST_JOB_ID), nargs=-1, required=True)
 @click.pass_obj
 @guarded
 def capture(cfg: config.Config, jobs: tuple[int, ...]) -> None:

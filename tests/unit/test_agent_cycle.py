@@ -91,7 +91,8 @@ def test_nothing_is_asked_that_the_journal_cannot_hold(config: Config) -> None:
     assert world.slurm.changes == []
 
 
-def test_a_refusal_is_not_repeated_at_once(config: Config) -> None:
+@pytest.mark.parametrize("jump_s", [400, -(10**6)])
+def test_a_refusal_is_not_repeated_at_once(config: Config, jump_s: int) -> None:
     world = World(config, job(1))
     world.slurm.refuses = {1}
     world.agent.cycle()
@@ -99,9 +100,9 @@ def test_a_refusal_is_not_repeated_at_once(config: Config) -> None:
     world.slurm.refuses = set()
     world.agent.cycle()
     assert (world.slurm.changes, config.paths.journal.stat().st_size) == ([], size)
-    world.now += 400
+    world.now += jump_s
     world.agent.cycle()
-    assert len(world.slurm.changes) == 1
+    assert len(world.slurm.changes) == 1, "after a while, or when the clock was set back"
 
 
 @pytest.mark.parametrize("edge", ["slurm", "daemon"])

@@ -49,6 +49,7 @@ def invoke(tmp_path: Path, *arguments: str, config: str = "") -> Result:
         (["explain", "0"], 2, "0"),
         (["explain", "7_x"], 1, "start it"),
         (["explain", "_7"], 2, "not a valid job id"),
+        (["explain", "99999999999"], 2, "not in the range"),
         (["explain"], 2, "Missing argument"),
         (["kappa", "--", "-1"], 2, "-1"),
         (["kappa", "much"], 2, "'much' is not a valid number"),

@@ -156,6 +156,13 @@ def test_predict_says_which_partitions_it_does_not_know(daemon: Daemon, named: s
     assert answer["remark"] is None if remark is None else answer["remark"].startswith(remark)
 
 
+def test_predict_says_why_sbatch_would_refuse_the_file(daemon: Daemon) -> None:
+    daemon.start()
+    text = script(3).decode()
+    for sent, remark in ((text.replace("-t 30", "--tiem=30"), "doesn't know '--tiem=30'"), ("hello", "first line")):
+        assert remark in daemon.ask_as(ALICE, "POST", "/v1/predict", {"script": sent})["remark"]
+
+
 def test_client_and_hook_pass_on_the_same_variables() -> None:
     hook = Path(__file__).parents[2] / "job_submit_lua/slurmcast.lua"
     listed = hook.read_text().split("environment = {")[1].split("}")[0].partition("\n")[2]

@@ -229,6 +229,32 @@ def test_a_known_text_waits_for_one_new_one_at_most(tmp_path: Path) -> None:
         in_world(tmp_path, server.url, what)
 
 
+def test_a_cut_script_that_is_read_back_while_it_waits_leaves_nothing_in_the_spool(tmp_path: Path) -> None:
+    gate = threading.Semaphore(0)
+
+    async def waits(request: web.Request) -> web.StreamResponse:
+        await asyncio.to_thread(gate.acquire, timeout=20)
+        return await embeds(request)
+
+    async def what(world: World) -> None:
+        file, whole = world.config.paths.spool / "1.job", script(2) + b"echo done\n"
+        file.parent.mkdir()
+        file.touch()
+        await world.add(1)
+        await until(lambda: server.bodies)
+        cut = await world.intake.add(Submission(1, "alice", "job", 1, script(2), len(whole)), file.name)
+        stored = await world.desk.do(lambda store: store.submission(cut))
+        await world.intake.complete(stored, stored.with_script(whole))
+        for _ in range(3):
+            gate.release()
+        await until(lambda: not world.intake.queued)
+        assert await world.model(cut) == ""
+        assert not file.exists()
+
+    with serving(waits) as server:
+        in_world(tmp_path, server.url, what)
+
+
 def test_of_many_texts_some_wait_and_the_others_are_read_back_later(tmp_path: Path, short: None) -> None:
     async def what(world: World) -> None:
         stored = [await world.add(n) for n in range(4)]

@@ -141,6 +141,8 @@ def test_a_full_disk_loses_nothing(daemon: Daemon) -> None:
             daemon.spool(f"{n}.job", submission(n))
         daemon.eventually(lambda: "is the disk full?" in daemon.log)
         assert daemon.answers()
+        answer = daemon.ask("POST", "/v1/predict", {"script": "#!/bin/sh\n#SBATCH --gres=gpu:1 -t 30\nnew-work\n"})
+        assert "can't be encoded" in answer["remark"] and len(answer["estimates"]) == 2
         assert len(list(daemon.config.paths.spool.iterdir())) > 0
         (state / "ballast").unlink()
         daemon.eventually(lambda: daemon.settled(20))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -119,6 +120,38 @@ def test_settings_that_give_no_estimate_are_refused(registry: Registry, old: str
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
+    with pytest.raises(ModelError, match=r"model\.json: .*train again"):
+        registry.load("test")
+
+
+@pytest.mark.parametrize(
+    ("place", "damaged"),
+    [
+        (("powers", "a100"), [0, 0]),
+        (("powers", "a100"), [300, 200]),
+        (("powers", "a100"), [-300, 200]),
+        (("powers", "a100"), [200, math.nan]),
+        (("powers", "a100"), [200, math.inf]),
+        (("estimator", "recalibrations", "time", "slope"), -1),
+        (("estimator", "recalibrations", "time", "slope"), math.nan),
+        (("estimator", "recalibrations", "time", "centre"), [1, 2]),
+        (("estimator", "recalibrations", "time", "centre"), math.nan),
+        (("estimator", "recalibrations", "power", "offsets"), [0]),
+        (("estimator", "recalibrations", "power", "offsets"), [0, 0, 0]),
+        (("estimator", "recalibrations", "power", "offsets"), [0, math.nan]),
+    ],
+)
+def test_settings_whose_numbers_cannot_be_are_refused(
+    registry: Registry, place: tuple[str, ...], damaged: object
+) -> None:
+    path = registry.folder / str(registry.current()) / "model.json"
+    table = json.loads(path.read_text())
+    inside = table
+    for name in place[:-1]:
+        inside = inside[name]
+    assert inside[place[-1]] is not None
+    inside[place[-1]] = damaged
+    path.write_text(json.dumps(table))
     with pytest.raises(ModelError, match=r"model\.json: .*train again"):
         registry.load("test")
 

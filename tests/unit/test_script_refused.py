@@ -92,3 +92,30 @@ def test_reads_the_rest_of_a_script_that_sbatch_refuses(
     read = directives.parse(script)
     assert read.options == expected
     assert read.refused == refused
+
+
+DOS = "its lines end as on DOS"
+FIRST_LINE = "its first line must be #!"
+# (name, a file, what is said of it, as sbatch 26.05.5 refused or took it)
+SAID = [
+    ("empty", b"", "it is empty"),
+    ("blank", b"\n \n", "it is empty"),
+    ("binary", b"\x7fELF\x02\x01\0\0", FIRST_LINE),
+    ("no_shebang", b"#SBATCH -n 4\nsleep 1\n", FIRST_LINE),
+    ("bom", directives.BOM + lines(b"#SBATCH -n 4"), FIRST_LINE),
+    ("nul", lines(b"sleep 5 # \0"), "a NUL character"),
+    ("dos", lines(b"#SBATCH -n 4\r", b"sleep 5\r"), DOS),
+    ("dos_body", lines(b"#SBATCH -n 4", b"sleep 5\r"), DOS),
+    ("misspelt", lines(b"#SBATCH --tiem=10"), "doesn't know '--tiem=10'"),
+    ("plugin", lines(b"#SBATCH --container-image=ubuntu"), "a plugin's"),
+    ("bare", b"#!\nsleep 5\n", ""),
+    ("blank_behind", b"#! /bin/bash\nsleep 5\n", ""),
+    ("lone_cr", lines(b"sleep 5 # a\rb"), ""),
+    ("plain", lines(b"#SBATCH -n 4", b"sleep 5"), ""),
+]
+
+
+@pytest.mark.parametrize(("script", "said"), [pytest.param(*row, id=name) for name, *row in SAID])
+def test_says_why_sbatch_would_refuse_a_file(script: bytes, said: str) -> None:
+    told = directives.why_refused(script)
+    assert said in told and bool(said) == bool(told)

@@ -252,6 +252,7 @@ def test_the_command_compares_policies(tmp_path: Path) -> None:
     assert drawn.exit_code == 0 and "value, kappa 0.001" in plot.read_text()
     table_for_people = CliRunner().invoke(main, [*arguments, "--unknown", "0.1"])
     assert table_for_people.exit_code == 0 and "30% error, none for 10% of the jobs" in table_for_people.stdout
+    assert "p50 to p99: bounded slowdown" in table_for_people.stdout
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from slurmcast.simulate.tuning import (
     report,
     sweep,
 )
-from slurmcast.simulate.tuning_show import picture
+from slurmcast.simulate.tuning_show import MARKS, picture, tuned
 from slurmcast.simulate.tuning_work import made_up
 from tests.unit.test_simulate_engine import CLUSTER, random_workload, workload
 
@@ -179,7 +179,7 @@ def told(objective: tuple[float, float, float], count: int = 12) -> dict[str, An
     return report(work.samples, setup, work.kind, processes=1)
 
 
-def test_a_report_recommends_what_its_points_say() -> None:
+def test_a_report_recommends_what_its_points_say(capsys: pytest.CaptureFixture[str]) -> None:
     wait, energy = told((0.0, 1.0, 0.0)), told((0.0, 0.0, 1.0))
     for answer in (wait, energy):
         assert answer["recommended"]["objective"] == min(point["objective"] for point in answer["points"])
@@ -190,6 +190,9 @@ def test_a_report_recommends_what_its_points_say() -> None:
     assert wait["easy"] == energy["easy"] and wait["easy"]["wait_s"] > wait["recommended"]["wait_s"]
     assert not energy["sure"] and energy["recommended"]["kappa"] >= 1e-5
 
+    tuned(wait | {"notes": [], "source": "made up"})
+    title = " ".join(capsys.readouterr().out.partition("kappa")[0].split())
+    assert all(f"{MARKS[kind]}: " in title for kind in ("front", "present", "recommended"))
     lines = picture(wait)
     field = [line[11:] for line in lines[1:15]]
     at = {mark: [(n, line.index(mark)) for n, line in enumerate(field) if mark in line] for mark in "*x"}
@@ -208,6 +211,7 @@ def test_the_look_ahead_rule_has_the_sites_patience() -> None:
 def test_too_little_history_is_said() -> None:
     answers = [report([days(count)], SETUP, "days", processes=1) for count in (3, 1)]
     assert not answers[0]["sure"] and "90 jobs on 3 days; it takes 100 jobs and 8 days" in answers[0]["reason"]
+    assert "30 jobs on 1 day; it" in answers[1]["reason"]
     assert answers[1]["gain"] == {"p05": None, "p50": None, "p95": None}
 
 

@@ -213,7 +213,8 @@ class Agent:
         keys = {(job.job_id, job.submit_time) for job in pending}
         self.placed = {key: partition for key, partition in self.placed.items() if key in keys}
         self.pending = {key: found for key, found in self.pending.items() if key in keys}
-        self.refused = {wish: until for wish, until in self.refused.items() if until > now}
+        latest = now + REFUSAL_HOLDS_S  # what lies beyond is of a clock that was ahead
+        self.refused = {wish: until for wish, until in self.refused.items() if now < until <= latest}
 
     def _report(self, decisions: Decisions, made: set[int]) -> None:
         """Tell the daemon what is new among the decisions, and the order."""

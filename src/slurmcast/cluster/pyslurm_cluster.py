@@ -1,7 +1,8 @@
 """The pyslurm adapter. Importing it without a usable slurm.conf ends the process, so only the agent does.
 
 What pyslurm 25.11 doesn't show comes from Slurm's own commands: site factors (sprio), requests other than --gres
-(squeue, only while there are jobs whose request isn't known yet), billing weights and scripts (scontrol).
+(squeue, only while there are jobs whose request isn't known yet), billing weights and scripts (scontrol), runs before a
+requeue (sacct).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -34,6 +35,7 @@ from slurmcast.encoder.base import EncoderError
 from slurmcast.labels import runs
 from slurmcast.model import Reading, Submission
 from slurmcast.prometheus import metric
+from slurmcast.script.directives import why_refused
 from slurmcast.store.store import Origin, Store
 
 MAX_PREDICTIONS = 8
@@ -152,11 +154,12 @@ class Api:
         encoded = self._estimator.encoder is not None
         try:
             await loop.run_in_executor(self._predicting, self._estimator.encode, work)
-        except EncoderError:
+        except (EncoderError, sqlite3.Error):  # the latter: a full disk doesn't take the vector
             encoded = False
         estimates, _ = await loop.run_in_executor(self._predicting, self._estimator.estimate, work, past)
         shown = await loop.run_in_executor(self._predicting, self._footprints.shown, estimates, time.time())
-        remarks = [self._unknown_partitions(work.reading), UNENCODED if shown and not encoded else ""]
+        said = [why_refused(submission.script), self._unknown_partitions(work.reading)]
+        remarks = [*said, UNENCODED if shown and not encoded else ""]
         return {
             "estimates": shown,
             "remark": " ".join(filter(None, remarks)) or None,
@@ -183,13 +186,13 @@ class Api:
             known = store.find_job(int(job_id))
             if known is None or (known.uid != ask.caller.uid and not everything):
                 return None
-            this = known.job_id, known.submit_time
-            waits = any((job.job_id, job.submit_time) == this for job in self._agent.waiting.jobs)
+            waits = (known.job_id, known.submit_time) in self._agent.waiting
             return views.explanation(store, known, self._agent.places, self._footprints, time.time(), waits)
 
         answer = await self._desk.do(look)
         if answer is None:  # in the same words for a job that isn't there and one that isn't the caller's
-            raise Refused(404, f"no job {job_id} of yours is known to slurmcast")
+            hint = "it knows jobs that ask for GPUs, from some seconds after sbatch on"
+            raise Refused(404, f"no job {job_id} of yours is known to slurmcast; {hint}")
         return answer
 
     async def _queue(self, ask: Ask) -> Answer:

@@ -172,8 +172,7 @@ class Intake:
         """Read a submission anew with its sources, which queues its estimate; how many were of use."""
         new, work = await self._understand(wish.submission, None, sources)
         if new.reading.sources:
-            former = self.queued.get(wish.stored)  # where that hasn't begun, one estimate is enough
-            await self._put(_Task(wish.stored, work, former.spool_name if former else None, new))
+            await self._put(_Task(wish.stored, work, revision=new))
         else:
             self._on_estimate()
         return len(new.reading.sources)
@@ -210,6 +209,11 @@ class Intake:
         return estimates
 
     async def _put(self, task: _Task) -> None:
+        """Queue a task. Where a former one of its submission hasn't begun one estimate is enough, and its spool file
+        becomes this one's."""
+        former = self.queued.get(task.submission)
+        if former is not None and task.spool_name is None:
+            task = replace(task, spool_name=former.spool_name)
         self.queued[task.submission] = task
         await self._queue.put(self._turn(task))
 

@@ -102,12 +102,17 @@ class WaitingJobs:
         self._look = secrets.token_hex(8)
         return self._look
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._jobs
+
     @property
     def all(self) -> Iterable[Waiting]:
+        """Each with what is known of it."""
         return self._jobs.values()
 
     @property
     def jobs(self) -> list[Job]:
+        """As the agent saw them last."""
         return [waiting.job for waiting in self._jobs.values()]
 
     @property

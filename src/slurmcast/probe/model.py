@@ -218,7 +218,7 @@ def read(folder: Path, try_out: bool = True) -> Model:
     path = folder / SETTINGS_FILE
     remedy = "train again (slurmcast train) or go back to an older version"
     try:
-        table = json.loads(path.read_text())
+        table = json.loads(path.read_text(), parse_constant=_no_number)
         data = (folder / TENSORS_FILE).read_bytes()
     except OSError as error:
         raise ModelError(f"{error.filename}: {error.strerror}: {remedy}") from None
@@ -259,11 +259,22 @@ def _model(table: Mapping[str, Any], tensors: dict[str, NDArray[Any]], version: 
             name: {gpu_type: Tails(low, high) for gpu_type, (low, high) in by_type.items()}
             for name, by_type in table["calibration"].items()
         },
-        powers={gpu_type: (low, high) for gpu_type, (low, high) in table["powers"].items()},
+        powers={gpu_type: _range(low, high) for gpu_type, (low, high) in table["powers"].items()},
         keys={mark: frozenset(types) for mark, types in table["keys"].items()},
         figures=dict(table["figures"].items()),
         version=version,
     )
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _range(low: float, high: float) -> tuple[float, float]:
+    """Powers, as they were read. Raises ValueError where none can be."""
+    if not 0 < low <= high:
+        raise ValueError(f"no power of a GPU lies between {low} and {high} W")
+    return float(low), float(high)
 
 
 def _for_all(gpus_by_partition: Mapping[str, int], found: Mapping[str, Estimate]) -> tuple[Estimate, ...]:

@@ -8,8 +8,9 @@ of a model for binary regression, Biometrika 1958). The order of jobs on a type 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,24 +38,44 @@ class Recalibration:
     offsets: tuple[float, ...]
     """By type."""
 
+    def to_settings(self) -> dict[str, Any]:
+        """JSON-ready; :meth:`from_settings` reads it."""
+        return {"centre": self.centre, "slope": self.slope, "offsets": list(self.offsets)}
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], count: int) -> Recalibration:
+        """What :meth:`to_settings` wrote, for ``count`` types. Raises ValueError where it can't have been."""
+        found = cls(float(settings["centre"]), float(settings["slope"]), tuple(map(float, settings["offsets"])))
+        if found.slope < MIN_SLOPE or len(found.offsets) != count:
+            raise ValueError(f"no recalibration of {count} GPU types: {settings}")
+        return found
+
     def apply(self, told: Array, types: NDArray[np.int64]) -> Array:
         """What jobs on ``types`` (n,) come to, of shape (n,), where this was ``told`` (n,)."""
         return np.asarray(self.centre + np.array(self.offsets)[types] + self.slope * (told - self.centre))
 
 
-def learn(told: Array, measured: Array, types: NDArray[np.int64], weights: Array, count: int) -> Recalibration:
+def learn(
+    told: Array, measured: Array, types: NDArray[np.int64], weights: Array, count: int, clusters: NDArray[np.int64]
+) -> Recalibration:
     """From what was ``told`` (n,) of jobs on ``types`` (n,) of ``count``, each without its cluster of scripts, and what
-    was ``measured`` (n,). ``weights`` (n,): what each counts for, a whole cluster one at most."""
+    was ``measured`` (n,). ``weights`` (n,): what each counts for, a whole one of ``clusters`` (n,) one at most.
+
+    How the types' offsets differ is learned from programs that ran on several: that users run long programs on one and
+    short ones on another says nothing of what the same program takes on both.
+    """
     centre = float(np.average(told, weights=weights))
-    columns = np.column_stack([np.eye(count)[types], told - centre])
-    weighted = columns * weights[:, None]
-    prior = np.diag([OFFSET_SPREAD**-2] * count + [SLOPE_SPREAD**-2])
+    columns = np.column_stack([np.ones(len(told)), _within(np.eye(count)[types], weights, clusters), told - centre])
+    penalties = np.array([OFFSET_SPREAD**-2] * (1 + count) + [SLOPE_SPREAD**-2])
     rest = missed = measured - told
     for _ in range(ROUNDS):
         variance = max(float(np.average(rest**2, weights=weights)), NOISE**2)
-        found = np.linalg.solve(columns.T @ weighted + variance * prior, weighted.T @ missed)
+        found = _solved(columns, missed, weights, variance * penalties)
         rest = missed - columns @ found
-    return Recalibration(centre, max(1 + float(found[-1]), MIN_SLOPE), tuple(map(float, found[:-1])))
+    slope = max(1 + float(found[-1]), MIN_SLOPE)
+    rest = missed - (slope - 1) * columns[:, -1]
+    level, *apart = _solved(columns[:, :-1], rest, weights, variance * penalties[:-1]).tolist()
+    return Recalibration(centre, slope, tuple(level + offset for offset in apart))
 
 
 def learn_without(
@@ -63,13 +84,26 @@ def learn_without(
     types: NDArray[np.int64],
     weights: Array,
     count: int,
-    clusters: Sequence[int],
+    clusters: NDArray[np.int64],
 ) -> Array:
     """What each cluster's jobs come to, (n,), by a recalibration that was learned without that cluster."""
     found = np.empty(len(told))
-    labels = np.array(clusters)
-    for label in np.unique(labels):
-        out = labels == label
-        others = learn(told[~out], measured[~out], types[~out], weights[~out], count)
+    for label in np.unique(clusters):
+        out = clusters == label
+        others = learn(told[~out], measured[~out], types[~out], weights[~out], count, clusters[~out])
         found[out] = others.apply(told[out], types[out])
     return found
+
+
+def _within(columns: Array, weights: Array, clusters: NDArray[np.int64]) -> Array:
+    """``columns`` (n, k) less their mean over each one's cluster."""
+    _, index = np.unique(clusters, return_inverse=True)
+    sums = np.zeros((len(columns), columns.shape[1]))
+    np.add.at(sums, index, columns * weights[:, None])
+    return np.asarray(columns - sums[index] / np.bincount(index, weights)[index][:, None])
+
+
+def _solved(columns: Array, wanted: Array, weights: Array, penalties: Array) -> Array:
+    """The coefficients (k,) of ``columns`` (n, k) by weighted least squares, each with its penalty (ridge)."""
+    weighted = columns * weights[:, None]
+    return np.asarray(np.linalg.solve(columns.T @ weighted + np.diag(penalties), weighted.T @ wanted))

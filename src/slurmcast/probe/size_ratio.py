@@ -7,7 +7,7 @@ A job's size is shared by all types, the ratio between types is drawn to the typ
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,7 @@ class SizeRatio:
         return tensors, {
             "types": list(self.types),
             "numbers": self.numbers.to_settings(),
-            "recalibrations": {name: asdict(found) for name, found in self.recalibrations.items()},
+            "recalibrations": {name: found.to_settings() for name, found in self.recalibrations.items()},
         }
 
 
@@ -96,11 +96,11 @@ def restore(tensors: Tensors, settings: Mapping[str, Any]) -> SizeRatio:
         return Process(tensors[f"{name}.theta"], inputs, tensors[f"{name}.targets"], tensors[f"{name}.runs"])
 
     processes = {name: process(name) for name in QUANTITIES if f"{name}.theta" in tensors}
+    types = tuple(settings["types"])
     recalibrations = {
-        name: Recalibration(**{**found, "offsets": tuple(found["offsets"])})
-        for name, found in settings["recalibrations"].items()
+        name: Recalibration.from_settings(found, len(types)) for name, found in settings["recalibrations"].items()
     }
-    return SizeRatio(tuple(settings["types"]), numbers, processes, tensors["typical"], recalibrations)
+    return SizeRatio(types, numbers, processes, tensors["typical"], recalibrations)
 
 
 def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Sequence[str]) -> Trained:
@@ -150,9 +150,10 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
             if len(set(clusters)) >= MIN_CLUSTERS:
                 weights = shares(clusters, [samples[i].owner for i in index], MIN_CLUSTERS).weights
                 measured = _measured(name, samples)[index]
-                told = (guesses[name].middle[index], measured, inputs.types[index], weights, len(types))
+                middle = guesses[name].middle[index]
+                told = (middle, measured, inputs.types[index], weights, len(types), np.array(clusters))
                 recalibrations[name] = learn(*told)
-                guesses[name].middle[index] = learn_without(*told, clusters)
+                guesses[name].middle[index] = learn_without(*told)
         new = _targets(samples, guesses)
     processes = {name: process for name, (_, process) in fitted.items()}
     return Trained(

@@ -61,6 +61,22 @@ def parse(script: bytes) -> Directives:
     return Directives(found, tuple(refused), components)
 
 
+def why_refused(script: bytes) -> str:
+    """A sentence on why sbatch would refuse the script, as far as its text tells; empty: nothing speaks against it."""
+    if not script.strip():
+        return "sbatch would refuse this file: it is empty."
+    if not script.startswith(b"#!"):
+        return "sbatch would refuse this file: its first line must be #! and an interpreter, such as #!/bin/bash."
+    if b"\0" in script:
+        return "sbatch would refuse this script: it contains a NUL character."
+    if b"\r\n" in script:
+        return "sbatch would refuse this script: its lines end as on DOS, in CR LF; dos2unix mends that."
+    odd = parse(script).refused
+    if odd:  # not necessarily: SPANK plugins add options to sbatch
+        return f"sbatch itself doesn't know {odd[0][:80]!r}: is it spelled right, or is it a plugin's?"
+    return ""
+
+
 def split_words(line: str) -> Iterator[str]:
     """The words of one directive line, by sbatch's own rules, which are not the shell's.
 

@@ -44,8 +44,8 @@ def _calibration(name: str) -> str:
     show_default=True,
     help="How offers become starts: skip, slurm or agent.",
 )
-@click.option("--noise", type=Finite(0, 3), default=0.0, help="Error of predictions: 0.3 is 30 %.")
-@click.option("--unknown", type=Finite(0, 1), default=0.0, help="Share of jobs with no prediction.")
+@click.option("--noise", type=Finite(0, 3), default=0.0, show_default=True, help="Error of predictions: 0.3 is 30 %.")
+@click.option("--unknown", type=Finite(0, 1), default=0.0, show_default=True, help="Share of jobs with no prediction.")
 @click.option(
     "--calibration",
     default=DEFAULT,

@@ -250,7 +250,8 @@ def _verdict(choice: Choice, present: int, jobs: int, count: int, kind: str) -> 
     """Whether to change kappa, and why."""
     if jobs < FEWEST_JOBS or count < FEWEST_BLOCKS:
         enough = f"{FEWEST_JOBS} jobs and {FEWEST_BLOCKS} {kind}"
-        return False, f"Too little to go by: {jobs} jobs on {count} {kind}; it takes {enough}."
+        here = kind if count > 1 else kind.removesuffix("s")
+        return False, f"Too little to go by: {jobs} jobs on {count} {here}; it takes {enough}."
     if choice.index == present:
         return False, "The present kappa is the best of those that were tried."
     if choice.gain[0] <= 0:

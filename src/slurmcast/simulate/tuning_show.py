@@ -37,7 +37,7 @@ def tuned(answer: Answer) -> None:
 
 def _table(answer: Answer) -> Table:
     jobs = answer["jobs"]
-    title = f"{jobs} jobs under policy {answer['policy']}; o: not beaten in waiting and energy"
+    title = f"{jobs} jobs under policy {answer['policy']}; x: now, *: recommended, o: not beaten in waiting and energy"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for name in ("", "kappa", "mean wait", "waited", "longest wait", "mean run", "energy", "objective"):
         table.add_column(name, justify="right")

@@ -34,7 +34,7 @@ def replayed(answer: Mapping[str, Any]) -> None:
             *(_number(row[f"slowdown_p{level}"]) for level in (50, 95, 99)),
         )
     console.print(table)
-    console.print()
+    console.print("wait, run: means over all jobs; kWh, + idle (GPUs): sums; p50 to p99: bounded slowdown")
     gpus = ", ".join(f"{count} {name}" for name, count in answer["gpus"].items())
     load = "" if answer["load"] is None else f"load {answer['load']:.2f}; "
     console.print(f"{gpus}; {load}executor {answer['setup']['executor']}")
