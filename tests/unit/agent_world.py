@@ -8,7 +8,7 @@ from typing import Any
 
 from slurmcast.agent.cycle import Agent
 from slurmcast.agent.journal import Journal
-from slurmcast.client import Client, ClientError
+from slurmcast.client import FORGOTTEN, Client, ClientError
 from slurmcast.cluster.base import Cluster, ClusterError, Refused
 from slurmcast.config import Config
 from slurmcast.model import Change, GpuRequest, Job, Node, Outcome, Partition
@@ -75,7 +75,7 @@ class Daemon(Client):
         """The pending jobs that it was told of."""
         self.entries: dict[int, dict[str, Any]] = {}
         self.told: list[tuple[str, Any]] = []
-        self.away = False
+        self.away = self.forgets = False
         self.expected: dict[str, Any] | None = None
         """What it knows of running jobs."""
         self.fails: dict[int, int] = {}
@@ -94,8 +94,10 @@ class Daemon(Client):
             {"job_id": record["job_id"], "submit_time": record["submit_time"], "estimate": self.expected}
             for record in body["running"]
         ]
+        if self.forgets and body["since"] is not None:
+            raise ClientError("tell me of all", FORGOTTEN)
         if body["since"] is None:
-            self.records = {}
+            self.records, self.forgets = {}, False
         for key in body["gone"]:
             del self.records[tuple(key)]
         self.records |= {(record["job_id"], record["submit_time"]): record for record in body["jobs"]}

@@ -35,6 +35,14 @@ def test_only_news_is_told(config: Config) -> None:
     assert [len(body["decisions"]) for body in world.daemon.of("decisions")] == [1, 0, 0]
 
 
+def test_a_daemon_that_begins_anew_is_told_of_all_decisions(config: Config) -> None:
+    world = World(config, job(1), job(2))
+    for forgets in (False, True, False):
+        world.daemon.forgets = forgets
+        world.agent.cycle()
+    assert [len(body["decisions"]) for body in world.daemon.of("decisions")] == [2, 2, 0]
+
+
 def test_ranks_alone_make_no_news(config: Config) -> None:
     """A newcomer at the top: all others move down by one, and hear of it in the order alone."""
     world = World(config, *(job(n, time_limit_s=500 * n, gpus_total=9) for n in range(2, 6)))

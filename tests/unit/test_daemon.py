@@ -81,6 +81,22 @@ def test_of_a_job_that_has_begun_explain_says_where_it_runs_and_ran(daemon: Daem
     assert reason() == f"It ran on a6000 from {began} to {ended} and ended as COMPLETED.{planned}"
 
 
+def test_of_a_job_that_went_without_a_run_explain_says_so_once_somebody_has_looked(daemon: Daemon) -> None:
+    daemon.start()
+    daemon.spool("1.job", submission(5))
+    daemon.eventually(lambda: daemon.settled(1))
+    daemon.look(record(7))
+    daemon.ask("POST", "/v1/agent/decisions", {"decisions": [to_json(Decision(7, SUBMITTED, 5.0, "a6000", "because"))]})
+    daemon.end()
+    daemon.start()
+    assert daemon.ask("GET", "/v1/explain/7")["reason"] == "because", "nobody has looked since the start"
+    daemon.look(record(7))
+    assert daemon.ask("GET", "/v1/explain/7")["reason"] == "because"
+    daemon.look()
+    told = daemon.ask("GET", "/v1/explain/7")["reason"]
+    assert told.startswith("It waits no more") and told.endswith("While it waited: because")
+
+
 def test_only_owner_and_operators_see_a_job(daemon: Daemon) -> None:
     daemon.start()
     daemon.spool("1.job", submission(5))

@@ -134,6 +134,8 @@ class Agent:
         running = [job for job in jobs if job.state == "RUNNING" and _asks_for_gpus(job)]
         fresh = [job for job in running if (job.job_id, job.submit_time) not in self.running]
         known, answer = self.exchange.ask(pending, fresh, [p.name for p in partitions if p.default])
+        if self.exchange.anew:
+            self.told = {}
         self._read_back(j for j in pending if known.get((j.job_id, j.submit_time), {}).get("script_wanted"))
         self.taken_over = []
         rows = tuple(self._pending(job, known.get((job.job_id, job.submit_time), {})) for job in pending)

@@ -21,6 +21,8 @@ class Exchange:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.anew = True
+        """Whether the last look told of all jobs: the daemon may be a new one, with another store."""
         self._forget()
 
     def _forget(self) -> None:
@@ -37,6 +39,7 @@ class Exchange:
                 raise
             self._forget()  # it was restarted, or answered another agent, or its last answer was lost
             answer = self._request(pending, running, default)
+        self.anew = self._look is None
         self._look = answer["look"]
         self._told = {_key(job): job for job in pending}
         said = self._entries | {(entry["job_id"], entry["submit_time"]): entry for entry in answer["jobs"]}

@@ -186,7 +186,8 @@ class Api:
             known = store.find_job(int(job_id))
             if known is None or (known.uid != ask.caller.uid and not everything):
                 return None
-            waits = (known.job_id, known.submit_time) in self._agent.waiting
+            pending = self._agent.waiting
+            waits = (known.job_id, known.submit_time) in pending if pending.seen else None
             return views.explanation(store, known, self._agent.places, self._footprints, time.time(), waits)
 
         answer = await self._desk.do(look)

@@ -13,6 +13,7 @@ from slurmcast.store.promises import LastRun
 from slurmcast.store.store import Known, Store
 
 UNDECIDED = "slurmcast has not decided about this job: it is new, or it started before it was seen waiting."
+GONE = "It waits no more: it was cancelled, or Slurm is still to say how it ended."
 
 
 class Place(NamedTuple):
@@ -28,9 +29,10 @@ Places = Mapping[int, Place]
 
 
 def explanation(
-    store: Store, known: Known, places: Places, footprints: Footprints, now: float, waits: bool = True
+    store: Store, known: Known, places: Places, footprints: Footprints, now: float, waits: bool | None = True
 ) -> Answer:
-    """The answer of ``explain`` for a job. Its footprint is that of its last run, or of a start ``now``."""
+    """The answer of ``explain`` for a job. Its footprint is that of its last run, or of a start ``now``. ``waits``:
+    None where nobody has looked yet."""
     run = store.last_run(known.job_id, known.submit_time)
     stored = store.submission(known.submission) if known.submission is not None else None
     estimates = store.estimates(known.submission) if known.submission is not None else ()
@@ -49,7 +51,7 @@ def explanation(
         "values": decision.get("values", []),
         "rank": decision.get("rank"),
         "decision": _short(decision) if decision else None,
-        "reason": _reason(decision, None if waits else run),
+        "reason": _reason(decision, None if waits else run, gone=waits is False),
     }
 
 
@@ -66,9 +68,12 @@ def waiting(store: Store, jobs: list[Job], places: Places, footprints: Footprint
     return sorted(rows, key=lambda row: (row["partition"], row["rank"] is None, row["rank"] or 0, row["job_id"]))
 
 
-def _reason(decision: dict[str, Any], run: LastRun | None) -> str:
-    """Why the job waits; of one that has begun, where it runs or ran, and why it was to be there."""
+def _reason(decision: dict[str, Any], run: LastRun | None, gone: bool) -> str:
+    """Why the job waits; of one that has begun, where it runs or ran, and why it was to be there; of one that is
+    ``gone`` without a run, that it is."""
     planned: str = decision.get("reason", "")
+    if run is None and gone and planned:
+        return f"{GONE} While it waited: {planned}"
     if run is None or run.of_array:
         return planned or UNDECIDED
     began = datetime.fromtimestamp(run.start_time)

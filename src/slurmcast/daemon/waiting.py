@@ -102,6 +102,11 @@ class WaitingJobs:
         self._look = secrets.token_hex(8)
         return self._look
 
+    @property
+    def seen(self) -> bool:
+        """Whether the agent has looked since this daemon's start: before that nobody knows who waits."""
+        return self._look is not None
+
     def __contains__(self, key: Key) -> bool:
         return key in self._jobs
 
