@@ -71,7 +71,10 @@ def why_refused(script: bytes) -> str:
         return "sbatch would refuse this script: it contains a NUL character."
     if b"\r\n" in script:
         return "sbatch would refuse this script: its lines end as on DOS, in CR LF; dos2unix mends that."
-    odd = parse(script).refused
+    said = parse(script)
+    time, odd = said.options.get("time"), said.refused
+    if time is not None and not options.is_time_limit(time):
+        return f"sbatch would refuse this script: --time={time[:80]} isn't in minutes, HH:MM:SS or D-HH:MM:SS."
     if odd:  # not necessarily: SPANK plugins add options to sbatch
         return f"sbatch itself doesn't know {odd[0][:80]!r}: is it spelled right, or is it a plugin's?"
     return ""

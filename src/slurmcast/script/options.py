@@ -102,12 +102,20 @@ def _short(word: str, following: str | None, options: dict[str, str], refused: l
     return 0
 
 
+_TIME = re.compile(r"(\d{1,9}-\d{0,9}|\d{1,9})(:\d{1,9}){0,2}", re.ASCII)
+
+
+def is_time_limit(text: str) -> bool:
+    """Whether sbatch takes this as ``--time``."""
+    return _TIME.fullmatch(text) is not None or text.lower() in ("unlimited", "infinite", "-1")
+
+
 def time_limit_s(text: str) -> int | None:
     """``--time`` in seconds, rounded up to full minutes as sbatch does; None where unlimited or unreadable.
 
     Formats: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS, UNLIMITED, INFINITE, 0 (no limit).
     """
-    if not re.fullmatch(r"(\d{1,9}-\d{0,9}|\d{1,9})(:\d{1,9}){0,2}", text, re.ASCII):
+    if not _TIME.fullmatch(text):
         return None
     days, dash, rest = text.rpartition("-")
     parts = [int(part or 0) for part in rest.split(":")]
