@@ -252,7 +252,7 @@ def _model(table: Mapping[str, Any], tensors: dict[str, NDArray[Any]], version: 
             tensors["territory"], tensors["programs"], table["territory"]["near"], table["territory"]["limit"]
         ),
         scatter={
-            name: {int(program): float(factor) for program, factor in by_program.items()}
+            name: {int(program): _positive(factor) for program, factor in by_program.items()}
             for name, by_program in table["scatter"].items()
         },
         calibration={
@@ -268,6 +268,12 @@ def _model(table: Mapping[str, Any], tensors: dict[str, NDArray[Any]], version: 
 
 def _no_number(name: str) -> float:
     raise ValueError(f"{name} is no number")
+
+
+def _positive(factor: float) -> float:
+    if not factor > 0:
+        raise ValueError(f"no spread is multiplied by {factor}")
+    return float(factor)
 
 
 def _range(low: float, high: float) -> tuple[float, float]:
