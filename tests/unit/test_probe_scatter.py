@@ -63,6 +63,12 @@ def test_a_run_owes_nothing_to_itself_nor_to_its_group() -> None:
     assert after[10:] == pytest.approx(before[10:])
 
 
+def test_a_program_whose_runs_are_told_exactly_has_a_factor_too() -> None:
+    found, without = factors(np.zeros(40), [n // 20 for n in range(40)], range(40))
+    assert min(found.values()) > 0
+    assert (without > 0).all()
+
+
 def test_what_is_not_there_is_passed_over() -> None:
     residuals = np.array([np.nan, 1.0, -1.0, np.nan])
     found, without = factors(residuals, [1, 2, 2, 3], range(4))
