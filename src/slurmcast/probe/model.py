@@ -22,7 +22,7 @@ from slurmcast.probe.intervals import Ends, Guess, Predictions, Tails, ends_for
 from slurmcast.probe.territory import Territory
 from slurmcast.probe.threads import one_thread
 
-FORMAT = 8
+FORMAT = 9
 SETTINGS_FILE, TENSORS_FILE = "model.json", "model.safetensors"
 POWER_MARGIN = 0.1
 """How far a power may lie beyond those measured on its GPU type, in logarithms: a chip has its limits, whatever numbers
