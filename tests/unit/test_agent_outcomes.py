@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from slurmcast.agent import cycle
 from slurmcast.client import ClientError
 from slurmcast.cluster.base import ClusterError
 from slurmcast.config import Config
@@ -20,6 +21,15 @@ def test_outcomes_are_told_once(config: Config) -> None:
     world.now += 1000
     world.new_agent().report_outcomes()
     assert world.slurm.since == 1000 - 300
+
+
+def test_a_busy_month_is_told_bit_by_bit(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cycle, "OUTCOMES_AT_A_TIME", 3)
+    world = World(config)
+    world.slurm.runs = [Outcome(n, 1, "a100", "a100", 1, "COMPLETED", 500, 900, 400.0) for n in range(7)]
+    assert world.agent.report_outcomes() == 7
+    told = [[outcome["job_id"] for outcome in body["outcomes"]] for body in world.daemon.of("outcomes")]
+    assert told == [[0, 1, 2], [3, 4, 5], [6]]
 
 
 def test_runs_that_accounting_hears_of_late(config: Config) -> None:

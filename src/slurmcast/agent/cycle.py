@@ -44,6 +44,8 @@ OUTCOME_OVERLAP_S = 300
 """Accounting may arrive late: for so long after a load, loads go back to where it did."""
 FIRST_OUTCOMES_S = int(30 * DAY_S)
 """How far back the first load of finished runs reaches."""
+OUTCOMES_AT_A_TIME = 5000
+"""Runs in one request, which the daemon stores within a second; the first load may have hundreds of thousands."""
 REFUSAL_HOLDS_S = 300
 """What Slurm or the daemon refused is asked again after this time."""
 
@@ -240,8 +242,9 @@ class Agent:
         runs = self.cluster.finished(now - FIRST_OUTCOMES_S if first else since)
         outcomes = {(run.job_id, run.start_time): run for run in runs}
         news = [outcome for key, outcome in outcomes.items() if self.sent_outcomes.get(key) != outcome]
-        if news:
-            self.client.request("POST", "/v1/agent/outcomes", {"outcomes": [to_json(outcome) for outcome in news]})
+        for first_of in range(0, len(news), OUTCOMES_AT_A_TIME):
+            some = [to_json(outcome) for outcome in news[first_of : first_of + OUTCOMES_AT_A_TIME]]
+            self.client.request("POST", "/v1/agent/outcomes", {"outcomes": some})
         if self.energies is not None:
             self.energies.expect(news)
         self.sent_outcomes = outcomes
