@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmcast.config import Config, Paths
+from slurmcast.config import AgentConfig, Config, Paths
 from slurmcast.store.store import Store
 from tests.unit.hook_harness import Hook
 from tests.unit.munge_harness import munged_of
@@ -30,8 +30,9 @@ def hook(lua: str, tmp_path: Path) -> Hook:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    """A configuration whose folders are the test's own."""
-    return Config(paths=Paths(run_dir=tmp_path, state_dir=tmp_path, agent_state_dir=tmp_path))
+    """A configuration whose folders are the test's own, with an agent that changes the queue."""
+    paths = Paths(run_dir=tmp_path, state_dir=tmp_path, agent_state_dir=tmp_path)
+    return Config(paths=paths, agent=AgentConfig(mode="on"))
 
 
 @pytest.fixture

@@ -131,3 +131,7 @@ def test_every_number_has_a_range() -> None:
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(config.ConfigError, match="no such file"):
         config.load(tmp_path / "none.toml")
+
+
+def test_who_says_nothing_gets_no_changes() -> None:
+    assert Config().agent.mode == "shadow"

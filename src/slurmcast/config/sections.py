@@ -261,7 +261,7 @@ class QosConfig:
 class AgentConfig:
     """``[agent]``: how often, how much, and by which means the agent changes the queue."""
 
-    mode: Literal["on", "shadow", "off"] = "on"
+    mode: Literal["on", "shadow", "off"] = "shadow"
     period_s: float = ranged(30.0, 0.1, 86400)
     grace_s: int = ranged(8, 0, 3600)
     lease_s: int = ranged(90, 1, 86400)
