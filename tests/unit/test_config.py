@@ -134,4 +134,4 @@ def test_a_named_file_must_exist(tmp_path: Path) -> None:
 
 
 def test_who_says_nothing_gets_no_changes() -> None:
-    assert Config().agent.mode == "shadow"
+    assert config.Config().agent.mode == "shadow"
