@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from slurmcast.codec import to_json
 from slurmcast.daemon.spool import MAX_FILE
 from slurmcast.model import Outcome
-from tests.unit.daemon_harness import SUBMITTED, Daemon, daemon_in, record, submission
+from tests.unit.daemon_harness import ALICE, BOB, SUBMITTED, Daemon, daemon_in, record, submission
 
 
 @pytest.fixture
@@ -105,6 +106,25 @@ def test_files_that_came_while_it_was_away_are_taken_in(daemon: Daemon) -> None:
         daemon.spool(f"{n}.job", submission(n))
     daemon.start()
     daemon.eventually(lambda: daemon.settled(3))
+
+
+def test_a_damaged_run_of_a_user_stops_nobody(daemon: Daemon) -> None:
+    daemon.start()
+    daemon.spool("1.job", submission(1))
+    daemon.eventually(lambda: daemon.settled(1))
+    daemon.look(record(1))
+    ran = Outcome(1, SUBMITTED, "a100", "a100", 1, "COMPLETED", SUBMITTED + 9, SUBMITTED + 99, 90.0)
+    daemon.ask("POST", "/v1/agent/outcomes", {"outcomes": [to_json(ran)]})
+    daemon.end()
+    with closing(sqlite3.connect(daemon.config.paths.store)) as store, store:
+        store.execute("UPDATE outcome SET outcome = replace(outcome, ':', ';')")
+    daemon.start()
+    for n, uid in ((2, ALICE), (3, BOB)):
+        daemon.spool(f"{n}.job", submission(n, uid=b"%d" % uid, submit_time=b"%d" % (SUBMITTED + 100)))
+    daemon.eventually(lambda: daemon.settled(3))
+    (known,) = daemon.look(record(2, submit_time=SUBMITTED + 100))
+    assert (known["final"], known["estimates"][0]["source"]) == (True, "prior")
+    assert "no estimate by history" in daemon.log
 
 
 def test_a_spool_that_comes_later_is_taken_in(daemon: Daemon) -> None:

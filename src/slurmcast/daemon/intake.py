@@ -28,6 +28,7 @@ from slurmcast.daemon.wishes import AWAITED_S, Wish, Wishes
 from slurmcast.encoder.base import EncoderAway, EncoderError
 from slurmcast.labels import runs
 from slurmcast.model import Estimate, Source, Submission
+from slurmcast.probe.history import Run
 from slurmcast.store.store import NewSubmission, Origin, Store, Stored, StoreError
 
 T = TypeVar("T")
@@ -296,7 +297,7 @@ class Intake:
         self, work: Work, origin: Origin | None, thread: ThreadPoolExecutor
     ) -> tuple[tuple[Estimate, ...], str]:
         """What the estimator makes of the work and of the submitter's finished runs that tell of it."""
-        past = await self._desk.do(lambda store: runs(store.past(origin), origin) if origin is not None else [])
+        past = await self._past(origin)
         try:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(thread, self._estimator.estimate, work, past)
@@ -305,6 +306,15 @@ class Intake:
         except Exception:  # whatever the probe makes of one text, the daemon goes on
             log.exception("no estimate by the probe for key %s, the prior stands", work.reading.key)
             return self._estimator.prior(work.reading), self._estimator.model_version
+
+    async def _past(self, origin: Origin | None) -> list[Run]:
+        """The submitter's finished runs that tell of the work; none where they can't be read: one damaged row is one
+        user's trouble."""
+        try:
+            return await self._desk.do(lambda store: runs(store.past(origin), origin) if origin is not None else [])
+        except StoreError as error:
+            log.error("no estimate by history: %s", error)
+            return []
 
     async def _read(self, function: Callable[[], T]) -> T:
         """Files and scripts are read in a thread of their own: neither disk nor CPU stops the event loop."""
