@@ -52,6 +52,13 @@ def test_a_run_that_went_astray_is_not_its_program_s_nature() -> None:
     assert max(found.values()) < math.sqrt(1 + MOST**2 / (PRIOR + 20)) + 0.5
 
 
+@pytest.mark.parametrize("runs", [1, 4, 5, 20])
+def test_runs_that_are_told_exactly_say_the_less_the_fewer_they_are(runs: int) -> None:
+    residuals = np.concatenate([of(1, 100), np.zeros(runs)])
+    found, _ = factors(residuals, [n // 20 for n in range(100)] + [5] * runs, range(100 + runs))
+    assert found[5] == pytest.approx(math.sqrt(PRIOR / (PRIOR + runs)))
+
+
 def test_a_run_owes_nothing_to_itself_nor_to_its_group() -> None:
     residuals, programs, groups = of(1, 50), [n // 10 for n in range(50)], [n // 2 for n in range(50)]
     residuals[:10] *= 3  # the most restless already: what is usual, the median, stays

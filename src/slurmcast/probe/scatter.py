@@ -63,5 +63,5 @@ def _usual(of_programs: Sequence[float], squares: Array, weights: Array) -> floa
 
 def _factor(squares: Array) -> float:
     """From observed ``squares`` (k,), in units of what is usual, and the prior's, which are ones."""
-    observed = np.concatenate([np.ones(PRIOR), squares])
-    return float(np.sqrt(max(np.minimum(observed, MOST**2 * np.median(observed)).mean(), LEAST)))
+    most = MOST**2 * np.median(np.concatenate([np.ones(PRIOR), squares]))
+    return float(np.sqrt((PRIOR + np.minimum(squares, most).sum()) / (PRIOR + len(squares))))
