@@ -176,7 +176,9 @@ def test_one_that_is_stopped_says_how_far_it_came(services: Services, stop: sign
         slow.write_text('#!/bin/sh\ntouch "$0.began"; sleep 1; exec /usr/bin/sacct "$@"\n')
         slow.chmod(0o755)
         path = f"PATH={folder}:{os.environ['PATH']}"
-        words = [*RUNNER, "env", path, sys.executable, "-m", "slurmcast.cli", "import", "--restart", "--since", began]
+        # Whoever starts the tests in the background may have them ignore SIGINT, and with them all that they start.
+        heeding = ["env", "--default-signal=INT", path]
+        words = [*RUNNER, *heeding, sys.executable, "-m", "slurmcast.cli", "import", "--restart", "--since", began]
         importing = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
         eventually(slow.with_name("sacct.began").exists, "sacct is at work")
         subprocess.run(["pkill", f"-{stop.name[3:]}", "-P", str(importing.pid)], check=True)
