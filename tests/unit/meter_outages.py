@@ -12,6 +12,7 @@ from slurmcast.model import J_PER_KWH
 from tests.unit.daemon_harness import daemon_in
 from tests.unit.meter_base import BEGIN_S, END_S, Checked, drawn, outcome
 from tests.unit.meter_jobs import ended_at
+from tests.unit.meter_world import Node
 
 
 def daemon_away(folder: Path) -> Iterator[Checked]:
@@ -33,13 +34,19 @@ def daemon_away(folder: Path) -> Iterator[Checked]:
     yield Checked(energy_kwh * J_PER_KWH, node.joules(BEGIN_S, END_S))
 
 
+def back_at(moment_s: float, folder: Path, counts: int) -> Node:
+    """A node whose meter was killed at 77 s, during a job, and is there again."""
+    node = drawn(folder / str(counts), counts=counts)
+    node.play(f"{BEGIN_S} begin 7", "77")
+    node.told.now_s = moment_s
+    node.boot()
+    return node
+
+
 def meter_killed(folder: Path) -> Iterator[Checked]:
     """Killed, and back after three seconds: with a counter nor without one anything is lost."""
     for counts in (1, 0):
-        node = drawn(folder / str(counts), counts=counts)
-        node.play(f"{BEGIN_S} begin 7", "77")
-        node.told.now_s = 80
-        node.boot()
+        node = back_at(80, folder, counts)
         node.until(END_S)
         node.awake = False
         node.play("end 7")
@@ -53,10 +60,7 @@ def meter_killed(folder: Path) -> Iterator[Checked]:
 def meter_down_long(folder: Path) -> Iterator[Checked]:
     """Down for a minute: the counter goes on, samples don't."""
     for counts in (1, 0):
-        node = drawn(folder / str(counts), counts=counts)
-        node.play(f"{BEGIN_S} begin 7", "77")
-        node.told.now_s = 137
-        node.boot()
+        node = back_at(137, folder, counts)
         (record,) = node.play(f"{END_S} end 7", "203")
         yield Checked(record.energy_j, node.joules(BEGIN_S, END_S) if counts else None)
 

@@ -181,6 +181,14 @@ async def until(check: Callable[[], Any]) -> None:
         await asyncio.sleep(0.005)
 
 
+def embeds_behind(gate: threading.Semaphore) -> Reply:
+    async def reply(request: web.Request) -> web.StreamResponse:
+        await asyncio.to_thread(gate.acquire, timeout=20)
+        return await embeds(request)
+
+    return reply
+
+
 def refuses(word: str) -> Reply:
     """A server that refuses texts with ``word``."""
 
@@ -209,10 +217,6 @@ def test_a_text_that_is_refused_keeps_the_prior_in_the_end(tmp_path: Path, short
 def test_a_known_text_waits_for_one_new_one_at_most(tmp_path: Path) -> None:
     gate = threading.Semaphore(0)
 
-    async def waits(request: web.Request) -> web.StreamResponse:
-        await asyncio.to_thread(gate.acquire, timeout=20)
-        return await embeds(request)
-
     async def what(world: World) -> None:
         await world.add(1)
         await until(lambda: not world.intake.queued)
@@ -225,16 +229,12 @@ def test_a_known_text_waits_for_one_new_one_at_most(tmp_path: Path) -> None:
         for _ in range(2):
             gate.release()
 
-    with serving(embeds, waits) as server:
+    with serving(embeds, embeds_behind(gate)) as server:
         in_world(tmp_path, server.url, what)
 
 
 def test_a_cut_script_that_is_read_back_while_it_waits_leaves_nothing_in_the_spool(tmp_path: Path) -> None:
     gate = threading.Semaphore(0)
-
-    async def waits(request: web.Request) -> web.StreamResponse:
-        await asyncio.to_thread(gate.acquire, timeout=20)
-        return await embeds(request)
 
     async def what(world: World) -> None:
         file, whole = world.config.paths.spool / "1.job", script(2) + b"echo done\n"
@@ -251,7 +251,7 @@ def test_a_cut_script_that_is_read_back_while_it_waits_leaves_nothing_in_the_spo
         assert await world.model(cut) == ""
         assert not file.exists()
 
-    with serving(waits) as server:
+    with serving(embeds_behind(gate)) as server:
         in_world(tmp_path, server.url, what)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from slurmcast.config.sections import (
     MOST_KAPPA,
     PROBE_KINDS,
+    STARCODER_NEEDS_PATH,
     AgentConfig,
     AlignConfig,
     ClientConfig,
@@ -108,7 +109,7 @@ def _contradictions(config: Config) -> Iterator[str]:
     if config.encoder.kind == "remote" and not (remote.url and remote.model):
         yield 'encoder.kind = "remote" needs encoder.remote.url and encoder.remote.model'
     if config.encoder.kind == "starcoder" and config.encoder.starcoder.path is None:
-        yield 'encoder.kind = "starcoder" needs encoder.starcoder.path, the folder of a model (docs/encoders.md)'
+        yield STARCODER_NEEDS_PATH
     if align.url and not align.model:
         yield "align.url needs align.model, the model's name at that server"
     if meter.max_gap_s < 2 * meter.period_s:

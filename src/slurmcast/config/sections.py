@@ -104,6 +104,11 @@ class RemoteConfig:
     retries: int = ranged(2, 0, 10)
 
 
+STARCODER_NEEDS_PATH = (
+    'encoder.kind = "starcoder" needs encoder.starcoder.path, the folder of a model (docs/encoders.md)'
+)
+
+
 @dataclass(frozen=True)
 class StarCoderConfig:
     """``[encoder.starcoder]``: a causal language model in a local folder, for ``encoder.kind = "starcoder"``."""

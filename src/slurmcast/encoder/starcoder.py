@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from slurmcast.config import StarCoderConfig
+from slurmcast.config.sections import STARCODER_NEEDS_PATH
 from slurmcast.encoder.base import EncoderError, Vectors, printable
 from slurmcast.encoder.checkpoint import Checkpoint, explained, inspect, load
 from slurmcast.encoder.windows import batches, head_and_tail, windows
@@ -156,9 +157,7 @@ def name_of(config: StarCoderConfig) -> str:
 
 def _path(config: StarCoderConfig) -> Path:
     if config.path is None:
-        raise EncoderError(
-            'encoder.kind = "starcoder" needs encoder.starcoder.path, the folder of a model (docs/encoders.md)'
-        )
+        raise EncoderError(STARCODER_NEEDS_PATH)
     return config.path
 
 

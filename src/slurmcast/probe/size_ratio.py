@@ -58,9 +58,8 @@ class SizeRatio:
         vectors = self.processes["time"].inputs.vectors
         typical, known = typical_of_nearest(plain.vectors, usual, vectors, self.typical, ONE_PROGRAM)
         inputs = replace(plain, rows=split(self.numbers, plain.rows, levels, typical))
-        found = {name: Guess(*process.predict(inputs)) for name, process in self.processes.items()}
-        time = found["time"]
-        found["time"] = replace(time, middle=time.middle + ahead(self.numbers, inputs.rows))
+        learned = {name: Guess(*process.predict(inputs)) for name, process in self.processes.items()}
+        found = _with_granted(learned, ahead(self.numbers, inputs.rows))
         for name, recalibration in self.recalibrations.items():
             told = found[name].middle
             found[name] = replace(found[name], middle=np.where(known, told, recalibration.apply(told, inputs.types)))
@@ -135,9 +134,7 @@ def train(samples: Sequence[Sample], surveyed: Survey, seed: int, targets: Seque
                 left_out = cross.left_out([groups[i] for i in index], asked.take(index))
                 guess.middle[index], guess.spread[index] = left_out
                 guesses[name] = guess
-            time = guesses["time"]
-            guesses["time"] = replace(time, middle=time.middle + ahead(numbers, asked.rows))
-            found.append(guesses)
+            found.append(_with_granted(guesses, ahead(numbers, asked.rows)))
         return found
 
     keys = [sample.key for sample in samples]
@@ -194,6 +191,12 @@ def _levels(asked: Sequence[Asked], numbers: Numbers) -> tuple[Array, Array]:
     shape = (len(asked), len(numbers.quantities))
     levels = np.array([numbers.levels(job.numbers) for job in asked]).reshape(shape)
     return levels, np.array([numbers.usual(job.numbers) for job in asked]).reshape(shape)
+
+
+def _with_granted(quantities: Mapping[str, Guess], granted: Array) -> dict[str, Guess]:
+    """``quantities`` with ``granted`` (n,), the part of time that no process has learned."""
+    time = quantities["time"]
+    return {**quantities, "time": replace(time, middle=time.middle + granted)}
 
 
 def _targets(asked: Sequence[Asked], quantities: Mapping[str, Guess]) -> Predictions:
